@@ -1,0 +1,105 @@
+/**
+ * Every failure that leaves a room is a `DsecError` with a stable code. The same codes cross the wire as
+ * `{error: {code, message, details?, request_id}}`; clients branch on the code and people read the message.
+ */
+
+/** Stable codes and the HTTP status each is answered with. A code is never renamed or reused. */
+export const ERROR_STATUS = {
+  // what the caller sent
+  MALFORMED_JSON: 400,
+  INVALID_REQUEST: 400,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  BODY_TOO_LARGE: 413,
+  IDEMPOTENCY_KEY_REUSED: 422,
+  INVALID_CURSOR: 400,
+  // who the caller is
+  UNAUTHENTICATED: 401,
+  KEY_REVOKED: 401,
+  FORBIDDEN: 403,
+  RATE_LIMITED: 429,
+  // what was named
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  TASK_NOT_FOUND: 404,
+  LEASE_NOT_FOUND: 404,
+  EXECUTOR_NOT_FOUND: 404,
+  KEY_NOT_FOUND: 404,
+  ARTIFACT_NOT_FOUND: 404,
+  OUTPUT_NOT_FOUND: 404,
+  ATTESTATION_NOT_FOUND: 404,
+  IMAGE_NOT_FOUND: 422,
+  IMAGE_INVALID: 422,
+  // what could never be granted; one code for each axis of the resource vector
+  INSUFFICIENT_CPU: 422,
+  INSUFFICIENT_MEMORY: 422,
+  INSUFFICIENT_GPU_MEMORY: 422,
+  INSUFFICIENT_DISK_IOPS: 422,
+  INSUFFICIENT_NETWORK: 422,
+  INSUFFICIENT_PIDS: 422,
+  INSUFFICIENT_DISK: 422,
+  // leases
+  LEASE_FENCED: 409,
+  LEASE_EXPIRED: 409,
+  TASK_ALREADY_FINISHED: 409,
+  EXECUTOR_DRAINING: 409,
+  // evidence and attestation
+  EVIDENCE_INVALID: 422,
+  EVIDENCE_MISMATCH: 422,
+  DIGEST_MISMATCH: 422,
+  ATTESTATION_INVALID: 422,
+  ATTESTATION_EXPIRED: 422,
+  UNKNOWN_SIGNING_KEY: 422,
+  UNSUPPORTED_ALGORITHM: 422,
+  // the sandbox
+  COMMAND_NOT_FOUND: 422,
+  LAUNCH_FAILED: 500,
+  LAUNCHER_LOST: 500,
+  OUTPUT_TOO_LARGE: 422,
+  HOST_UNSUITABLE: 500,
+  // us
+  CONFIG_INVALID: 400,
+  STORE_UNAVAILABLE: 503,
+  GATEWAY_UNREACHABLE: 503,
+  SIGNER_UNAVAILABLE: 503,
+  INTERNAL: 500,
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_STATUS;
+
+export type ErrorDetails = Record<string, unknown>;
+
+/** The body of every error answer. */
+export type ErrorBody = {
+  error: { code: ErrorCode; message: string; details?: ErrorDetails; request_id: string };
+};
+
+/** An operating failure with a stable code. The message names the object; details are safe to show. */
+export class DsecError extends Error {
+  override readonly name = "DsecError";
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails | undefined;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: ErrorDetails } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.details = options.details;
+  }
+
+  get status(): number {
+    return ERROR_STATUS[this.code];
+  }
+}
+
+export function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === "string" && Object.hasOwn(ERROR_STATUS, code);
+}
+
+/** The wire form of any thrown value. What we did not foresee becomes INTERNAL without its text: it may hold a secret. */
+export function errorBody(error: unknown, requestId: string): ErrorBody {
+  if (error instanceof DsecError) {
+    const { code, message, details } = error;
+    return { error: { code, message, ...(details ? { details } : {}), request_id: requestId } };
+  }
+  const message = `unexpected failure; quote request ${requestId} when reporting it`;
+  return { error: { code: "INTERNAL", message, request_id: requestId } };
+}

@@ -1,0 +1,117 @@
+import canonicalize from "canonicalize";
+import { DsecError } from "./errors.ts";
+import type { Digest } from "./ids.ts";
+import { LIMITS } from "./limits.ts";
+
+export type Json = null | boolean | number | string | Json[] | { [member: string]: Json };
+
+/** The RFC 8785 (JCS) form of a value. Refuses what JSON cannot carry, and lone surrogates, by throwing. */
+export function canonicalJson(value: unknown): string {
+  const text = canonicalize(value);
+  if (text === undefined) throw new DsecError("INVALID_REQUEST", "the value has no JSON form");
+  if (!text.isWellFormed()) throw new DsecError("INVALID_REQUEST", "the value holds a lone surrogate");
+  return text;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+export async function sha256(bytes: Uint8Array | string): Promise<Digest> {
+  const data = typeof bytes === "string" ? encoder.encode(bytes) : bytes;
+  return digestOf(new Uint8Array(await crypto.subtle.digest("SHA-256", data as Uint8Array<ArrayBuffer>)));
+}
+
+/** The address of content whose raw SHA-256 is already known. */
+export function digestOf(hash: Uint8Array): Digest {
+  let hex = "";
+  for (const byte of hash) hex += byte.toString(16).padStart(2, "0");
+  return `sha256:${hex}`;
+}
+
+/** The SHA-256 of a value's RFC 8785 form: equal for equal values, whatever the member order. */
+export function jsonDigest(value: unknown): Promise<Digest> {
+  return sha256(canonicalJson(value));
+}
+
+/**
+ * Parses JSON that comes from outside (RFC 8259, with the restrictions of I-JSON, RFC 7493): well-formed UTF-8
+ * without a byte-order mark, no member name twice in one object, no lone surrogates, bounded nesting.
+ * `JSON.parse` alone keeps the last of two equal names, so that two readers may see two different requests.
+ * @param what the object named in the error, such as `request body`
+ */
+export function parseJson(input: Uint8Array | string, what: string): Json {
+  let text: string;
+  try {
+    text = typeof input === "string" ? input : decoder.decode(input);
+  } catch (cause) {
+    throw malformed(what, "it is not UTF-8", cause);
+  }
+  if (text.startsWith("\uFEFF")) throw malformed(what, "it starts with a byte-order mark; send plain UTF-8");
+  scan(text, what);
+  let value: Json;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw malformed(what, (cause as Error).message, cause);
+  }
+  return value;
+}
+
+function malformed(what: string, why: string, cause?: unknown): DsecError {
+  return new DsecError("MALFORMED_JSON", `${what} is not valid JSON: ${why}`, { cause });
+}
+
+/** One pass over the text before JSON.parse: bounds the nesting and refuses repeated names and lone surrogates. */
+function scan(text: string, what: string): void {
+  // One entry for each open bracket: the names seen so far in an object, or null for an array.
+  const open: (Set<string> | null)[] = [];
+  let nameComes = false;
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charCodeAt(i)) {
+      case 0x7b: // {
+      case 0x5b: {
+        const isObject = text[i] === "{";
+        open.push(isObject ? new Set() : null);
+        nameComes = isObject;
+        if (open.length > LIMITS.jsonDepth) {
+          throw malformed(what, `it nests deeper than ${LIMITS.jsonDepth} levels at offset ${i}`);
+        }
+        break;
+      }
+      case 0x7d: // }
+      case 0x5d:
+        open.pop();
+        nameComes = false;
+        break;
+      case 0x2c: // ,
+        nameComes = open.at(-1) instanceof Set;
+        break;
+      case 0x22: {
+        const start = i;
+        for (i++; i < text.length && text.charCodeAt(i) !== 0x22; i++) if (text[i] === "\\") i++;
+        const raw = text.slice(start, i + 1);
+        const plain = !raw.includes("\\");
+        if (!nameComes && plain && raw.isWellFormed()) break;
+        let string: string;
+        try {
+          string = plain ? raw.slice(1, -1) : JSON.parse(raw);
+        } catch (cause) {
+          throw malformed(what, `bad string at offset ${start}`, cause);
+        }
+        if (!string.isWellFormed()) throw malformed(what, `lone surrogate in the string at offset ${start}`);
+        const names = open.at(-1);
+        if (nameComes && names instanceof Set) {
+          if (names.has(string)) {
+            throw malformed(
+              what,
+              `member ${JSON.stringify(string).slice(0, 80)} is repeated at offset ${start}`,
+            );
+          }
+          names.add(string);
+          nameComes = false;
+        }
+        break;
+      }
+    }
+  }
+}

@@ -1,0 +1,69 @@
+/** Every bound of the system in one place. Units are last in the name. */
+export const LIMITS = {
+  // bodies and text that come from outside
+  requestBodyBytes: 1024 * 1024,
+  artifactBytes: 512 * 1024 * 1024,
+  jsonDepth: 64,
+  errorTextChars: 4096,
+  idempotencyKeyChars: 200,
+  labelCount: 32,
+  labelChars: 256,
+  nonceChars: 256,
+
+  // the task
+  commandArguments: 4096,
+  /** MAX_ARG_STRLEN of the kernel less its terminating NUL: execve(2) refuses more with E2BIG. */
+  argumentBytes: 131_071,
+  commandBytes: 512 * 1024,
+  environmentEntries: 512,
+  stdinBytes: 512 * 1024,
+  inputCount: 256,
+  outputGlobs: 64,
+  retriesMax: 10,
+  retriesDefault: 2,
+  priorityMin: -100,
+  priorityMax: 100,
+  timeoutMsDefault: 10 * 60_000,
+  timeoutMsMax: 7 * 24 * 3_600_000,
+
+  // what a sandbox may produce
+  outputFiles: 1024,
+  outputFileBytes: 256 * 1024 * 1024,
+  outputTotalBytes: 1024 * 1024 * 1024,
+  outputPathBytes: 1024,
+  /** Kept of each of stdout and stderr, as one blob; what comes after is counted, not kept. */
+  streamKeptBytes: 16 * 1024 * 1024,
+  /** Sent live of each of stdout and stderr as events; the blob goes on. */
+  streamLiveBytes: 2 * 1024 * 1024,
+  eventDataBytes: 64 * 1024,
+  eventsPerBatch: 512,
+
+  // leases
+  leaseTtlMs: 30_000,
+  leaseRenewEveryMs: 10_000,
+  leaseBatch: 64,
+  renewBatch: 1024,
+  longPollMs: 25_000,
+  retryBackoffBaseMs: 500,
+  retryBackoffMaxMs: 60_000,
+  cancelNoticeMs: 500,
+
+  // executors
+  heartbeatEveryMs: 5_000,
+  executorLostAfterMs: 60_000,
+  executorTokenTtlS: 60,
+
+  // lists and streams
+  pageDefault: 50,
+  pageMax: 200,
+  sseHeartbeatMs: 15_000,
+
+  // keys and tokens
+  rateRequestsPerS: 2_000,
+  rateBurst: 4_000,
+  attestationTtlS: 400 * 24 * 3_600,
+  clockLeewayS: 5,
+  jwtBytes: 64 * 1024,
+  jwksBytes: 256 * 1024,
+  jwksKeys: 100,
+} as const;

@@ -1,0 +1,220 @@
+import { z } from "zod";
+import { LIMITS } from "../limits.ts";
+import { END_REASONS, TASK_STATES } from "../task.ts";
+import {
+  AttestationIdSchema,
+  DigestSchema,
+  ExecutorIdSchema,
+  FenceSchema,
+  KeyIdSchema,
+  PageQuerySchema,
+  pageOf,
+  ResourcesSchema,
+  strict,
+  TaskIdSchema,
+  TimeSchema,
+  text,
+} from "./common.ts";
+
+/** `host`, or a content address, or a name and tag that executors map to one (`python:3.11`). */
+export const ImageSchema = z.union([
+  z.literal("host"),
+  DigestSchema,
+  z
+    .string()
+    .max(200)
+    .regex(
+      /^[a-z0-9]+([._/-][a-z0-9]+)*(:[A-Za-z0-9._-]{1,100})?$/,
+      "must be host, sha256:…, or a name such as python:3.11",
+    ),
+]);
+
+const encoder = new TextEncoder();
+const argument = text(LIMITS.argumentBytes).refine(
+  (value) => encoder.encode(value).length <= LIMITS.argumentBytes,
+  `must be at most ${LIMITS.argumentBytes} bytes; pass larger content as an input artifact`,
+);
+
+/** Absolute, normal, and not the root: no `.`/`..` members, no doubled or trailing slash. */
+const absolutePath = text(1024).refine(
+  (path) => /^(\/[^/]+)+$/.test(path) && !path.split("/").some((part) => part === "." || part === ".."),
+  "must be an absolute path without . or .. members",
+);
+
+/** Where inputs may not be mounted: they would replace what the sandbox itself is made of. */
+const RESERVED_MOUNTS = ["/proc", "/dev", "/sys", "/dsec", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"];
+const mountPath = absolutePath.refine(
+  (path) => !RESERVED_MOUNTS.some((reserved) => path === reserved || path.startsWith(`${reserved}/`)),
+  `must not lie in ${RESERVED_MOUNTS.join(", ")}`,
+);
+
+/** A path pattern (`*`, `?`, `**`, `[a-z]`, `{a,b}`), absolute or relative to the working directory. */
+const outputGlob = text(LIMITS.outputPathBytes).refine(
+  (glob) => glob.length > 0 && !glob.split("/").includes(".."),
+  "must be a non-empty pattern without .. members",
+);
+
+const environmentName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_]{0,255}$/, "must be an environment variable name");
+
+/** What a task that does not say gets of each axis. */
+export const DEFAULT_RESOURCES = {
+  cpu_cores: 1,
+  memory_mb: 512,
+  gpu_memory_mb: 0,
+  disk_iops: 0,
+  network_mbps: 0,
+  pids: 256,
+  disk_mb: 1024,
+};
+
+export const TaskSpecSchema = strict({
+  image: ImageSchema.default("host"),
+  command: z.array(argument).min(1).max(LIMITS.commandArguments),
+  env: z
+    .record(environmentName, argument)
+    .refine((env) => Object.keys(env).length <= LIMITS.environmentEntries, "has too many entries")
+    .default({}),
+  /** Text given to the command's standard input, which is otherwise at its end (/dev/null). */
+  stdin: text(LIMITS.stdinBytes).nullable().default(null),
+  working_directory: absolutePath.default("/work"),
+  inputs: z
+    .array(strict({ artifact: DigestSchema, mount_path: mountPath }))
+    .max(LIMITS.inputCount)
+    .refine(
+      (all) => new Set(all.map((input) => input.mount_path)).size === all.length,
+      "mount_path is repeated",
+    )
+    .default([]),
+  outputs: z.array(outputGlob).max(LIMITS.outputGlobs).default([]),
+  resources: ResourcesSchema.extend({
+    cpu_cores: ResourcesSchema.shape.cpu_cores.refine((cores) => cores >= 0.01, "must be at least 0.01"),
+    memory_mb: ResourcesSchema.shape.memory_mb.refine((mb) => mb >= 4, "must be at least 4"),
+    pids: ResourcesSchema.shape.pids.refine((pids) => pids >= 2, "must be at least 2"),
+  })
+    .partial()
+    .default({})
+    .transform((given) => ({ ...DEFAULT_RESOURCES, ...given })),
+  timeout_ms: z.number().int().min(1).max(LIMITS.timeoutMsMax).default(LIMITS.timeoutMsDefault),
+  /** Further attempts after a fault of ours (lost executor, failed launch). A result is never retried. */
+  retries: z.number().int().min(0).max(LIMITS.retriesMax).default(LIMITS.retriesDefault),
+  priority: z.number().int().min(LIMITS.priorityMin).max(LIMITS.priorityMax).default(0),
+  labels: z
+    .record(
+      z.string().regex(/^[A-Za-z0-9._/-]{1,100}$/, "must be letters, digits, . _ / -"),
+      text(LIMITS.labelChars),
+    )
+    .refine((labels) => Object.keys(labels).length <= LIMITS.labelCount, "has too many labels")
+    .default({}),
+  /** Chosen by the client and repeated in the attestation (`eat_nonce`), so that an old one cannot be passed off. */
+  nonce: text(LIMITS.nonceChars).min(8).nullable().default(null),
+}).refine(
+  (spec) =>
+    spec.command.reduce((sum, part) => sum + part.length, 0) +
+      Object.entries(spec.env).reduce((sum, [name, value]) => sum + name.length + value.length, 0) <=
+    LIMITS.commandBytes,
+  `command and env together must be at most ${LIMITS.commandBytes} characters`,
+);
+
+/** What a client sends. */
+export type TaskRequest = z.input<typeof TaskSpecSchema>;
+/** The spec with every default filled in: what is stored, digested (RFC 8785 + SHA-256) and run. */
+export type TaskSpec = z.output<typeof TaskSpecSchema>;
+
+export const OutcomeSchema = z.object({
+  reason: z.enum(END_REASONS),
+  exit_code: z.number().int().min(0).max(255).nullable(),
+  signal: z
+    .string()
+    .regex(/^SIG[A-Z0-9+]{1,12}$/)
+    .nullable(),
+  message: text(LIMITS.errorTextChars).nullable(),
+});
+
+export const OutputSchema = strict({
+  /** Absolute in the sandbox. Bytes that are not UTF-8 stand as percent escapes, as does the percent sign itself. */
+  path: text(LIMITS.outputPathBytes),
+  digest: DigestSchema,
+  size: z.number().int().min(0),
+});
+export type Output = z.infer<typeof OutputSchema>;
+
+/** One captured stream: the digest is over the kept bytes, `total_bytes` counts what the command wrote. */
+export const StreamSchema = strict({
+  digest: DigestSchema,
+  kept_bytes: z.number().int().min(0).max(LIMITS.streamKeptBytes),
+  total_bytes: z.number().int().min(0),
+});
+export type Stream = z.infer<typeof StreamSchema>;
+
+/** What one finished attempt left. */
+export const ResultSchema = strict({
+  outcome: OutcomeSchema,
+  outputs: z.array(OutputSchema).max(LIMITS.outputFiles),
+  stdout: StreamSchema,
+  stderr: StreamSchema,
+});
+export type Result = z.infer<typeof ResultSchema>;
+
+export const TaskSchema = z.object({
+  id: TaskIdSchema,
+  key_id: KeyIdSchema,
+  state: z.enum(TASK_STATES),
+  spec: TaskSpecSchema,
+  spec_digest: DigestSchema,
+  /** Attempts begun so far; an orderly release does not count. */
+  attempts: z.number().int().min(0),
+  fence: z.number().int().min(0),
+  executor_id: ExecutorIdSchema.nullable(),
+  cancel_requested: z.boolean(),
+  created_at: TimeSchema,
+  started_at: TimeSchema.nullable(),
+  finished_at: TimeSchema.nullable(),
+  /** Set once the task is final. */
+  result: ResultSchema.nullable(),
+  /** The attestation of the attempt that decided; null until then, and where no executor lived to sign evidence. */
+  attestation_id: AttestationIdSchema.nullable(),
+});
+/** `spec` has been through the schema already: readers get its output form. */
+export type Task = z.output<typeof TaskSchema>;
+
+export const TaskListQuerySchema = PageQuerySchema.extend({
+  state: z.enum(TASK_STATES).optional(),
+  /** `name=value`, exactly */
+  label: z.string().max(400).optional(),
+});
+export const TaskPageSchema = pageOf(TaskSchema);
+
+/**
+ * Events of a task, in order, each with a sequence number that is its SSE id. `data` is base64: output is
+ * bytes and need not be UTF-8.
+ */
+export const TaskEventSchema = z.discriminatedUnion("type", [
+  z.object({
+    seq: z.number().int(),
+    at: TimeSchema,
+    type: z.literal("state"),
+    state: z.enum(TASK_STATES),
+    fence: z.number().int(),
+    reason: z.string().nullable(),
+  }),
+  z.object({
+    seq: z.number().int(),
+    at: TimeSchema,
+    type: z.enum(["stdout", "stderr"]),
+    fence: FenceSchema,
+    offset: z.number().int().min(0),
+    data: z.base64(),
+  }),
+  z.object({
+    seq: z.number().int(),
+    at: TimeSchema,
+    type: z.literal("truncated"),
+    fence: FenceSchema,
+    stream: z.enum(["stdout", "stderr"]),
+  }),
+]);
+export type TaskEvent = z.infer<typeof TaskEventSchema>;
+
+export const ArtifactSchema = z.object({ artifact: DigestSchema, size: z.number().int().min(0) });
