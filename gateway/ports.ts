@@ -1,0 +1,183 @@
+/**
+ * What the gateway needs from outside itself. The app is a pure fetch function over these; Node, Cloudflare and
+ * the tests each put their own behind them.
+ */
+import type { Digest, ExecutorId, KeyId, LeaseId, TaskId } from "#core/ids.ts";
+import type { Resources } from "#core/resources.ts";
+import type { Outcome, TaskState } from "#core/task.ts";
+import type { Attestation } from "#core/wire/attestations.ts";
+import type { EnrolRequest, Executor, HeartbeatRequest, PublicKey } from "#core/wire/executors.ts";
+import type { Key, Scope } from "#core/wire/keys.ts";
+import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/leases.ts";
+import type { Result, Task, TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
+
+export type Page<T> = { items: T[]; next_cursor: string | null };
+export type PageQuery = { limit: number; cursor?: string | undefined };
+
+/** A key as authentication needs it. The hash is SHA-256 over the whole secret, which has 256 random bits. */
+export type KeyRecord = Key & { secret_hash: Uint8Array };
+
+/** The lease as completion needs it, read before evidence is judged; the write re-checks the fence. */
+export type HeldLease = {
+  leaseId: LeaseId;
+  taskId: TaskId;
+  executorId: ExecutorId;
+  fence: number;
+  attempt: number;
+  spec: TaskSpec;
+  specDigest: Digest;
+  executorKey: PublicKey;
+  cancelRequested: boolean;
+};
+
+/**
+ * All state of the system. Every method is one statement or one transaction; the database's clock decides
+ * expiry; a statement that writes for a lease refuses a stale fence itself (LEASE_FENCED, or LEASE_EXPIRED when
+ * the time ran out and nobody has it yet). Concurrent single calls of the hot methods are coalesced inside.
+ */
+export type Store = {
+  // keys
+  createKey(key: {
+    id: KeyId;
+    name: string;
+    scopes: Scope[];
+    expiresAt: string | null;
+    secretHash: Uint8Array;
+  }): Promise<Key>;
+  findKey(id: KeyId): Promise<KeyRecord | null>;
+  listKeys(page: PageQuery): Promise<Page<Key>>;
+  /** KEY_NOT_FOUND; revoking twice is one revocation. */
+  revokeKey(id: KeyId): Promise<Key>;
+
+  // artifacts: which key may name which content
+  recordArtifact(keyId: KeyId, digest: Digest, size: number): Promise<void>;
+  /** Those of the digests that the key did not upload and none of its tasks put out. */
+  unknownArtifacts(keyId: KeyId, digests: Digest[]): Promise<Digest[]>;
+
+  // tasks; `keyId` null sees every key's
+  /**
+   * With an idempotency key: the same key and spec return the first task (`created: false`), another spec is
+   * IDEMPOTENCY_KEY_REUSED.
+   */
+  submitTask(task: {
+    id: TaskId;
+    keyId: KeyId;
+    spec: TaskSpec;
+    specDigest: Digest;
+    idempotencyKey: string | null;
+  }): Promise<{ task: Task; created: boolean }>;
+  getTask(id: TaskId, keyId: KeyId | null): Promise<Task>;
+  listTasks(
+    query: PageQuery & {
+      keyId: KeyId | null;
+      state?: TaskState | undefined;
+      label?: { name: string; value: string } | undefined;
+    },
+  ): Promise<Page<Task>>;
+  /** Queued: cancelled at once. Held: the holder is told. Final: unchanged. */
+  cancelTask(id: TaskId, keyId: KeyId | null): Promise<Task>;
+  /** Events with `seq` above `after`, in order. */
+  listEvents(taskId: TaskId, after: number, limit: number): Promise<TaskEvent[]>;
+
+  // leases
+  acquireLeases(executorId: ExecutorId, free: Resources, max: number): Promise<Lease[]>;
+  renewLeases(executorId: ExecutorId, holds: Hold[]): Promise<RenewResponse>;
+  listCancellations(executorId: ExecutorId): Promise<Hold[]>;
+  startLease(executorId: ExecutorId, hold: Hold): Promise<void>;
+  appendEvents(executorId: ExecutorId, events: EventsRequest["events"]): Promise<{ lost: LeaseId[] }>;
+  findLease(executorId: ExecutorId, hold: Hold): Promise<HeldLease>;
+  /**
+   * Repeating the call that ended the lease (same lease, fence and result) returns the same task, so that an
+   * executor whose answer was lost can ask again.
+   */
+  completeLease(executorId: ExecutorId, hold: Hold, result: Result, attestation: Attestation): Promise<Task>;
+  failLease(
+    executorId: ExecutorId,
+    hold: Hold,
+    outcome: Outcome,
+    attestation: Attestation | null,
+  ): Promise<Task>;
+  releaseLease(executorId: ExecutorId, hold: Hold): Promise<Task>;
+  /** Ends the leases whose time is over: queued again, dead, or cancelled. Returns how many. */
+  expireLeases(): Promise<number>;
+
+  // executors
+  /** One executor for each public key: returns the id it has, which is `id` only the first time. */
+  enrolExecutor(id: ExecutorId, request: EnrolRequest): Promise<ExecutorId>;
+  heartbeat(id: ExecutorId, beat: HeartbeatRequest): Promise<{ draining: boolean }>;
+  findExecutor(id: ExecutorId): Promise<Executor>;
+  listExecutors(page: PageQuery): Promise<Page<Executor>>;
+  drainExecutor(id: ExecutorId): Promise<Executor>;
+  /** Capacities and image names of executors that are ready: what a submission is judged against. */
+  capacities(): Promise<{ capacity: Resources; images: string[] }[]>;
+
+  // attestations
+  listAttestations(taskId: TaskId, keyId: KeyId | null): Promise<Attestation[]>;
+
+  /** Counts by state, for metrics. */
+  countTasks(): Promise<Record<TaskState, number>>;
+  /** Rejects with STORE_UNAVAILABLE when the database does not answer. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** What can be waited for. A wake-up says only "look again": it may come late, twice or for nothing. */
+export type Topic = "queue" | `task:${TaskId}` | `cancel:${ExecutorId}`;
+
+/** Wakes long polls and event streams, in this process or across instances. Polling underneath bounds what is missed. */
+export type Wake = {
+  /** Resolves on the next wake-up for the topic, after `ms`, or when the signal aborts; never rejects. */
+  wait(topic: Topic, ms: number, signal?: AbortSignal): Promise<void>;
+  /** Tells waiters in this process and elsewhere. The store calls it after commit. */
+  notify(topic: Topic): void;
+};
+
+/** Immutable content by digest. */
+export type BlobStore = {
+  /**
+   * Stores a stream under its digest and checks it while it is written: DIGEST_MISMATCH leaves nothing behind,
+   * BODY_TOO_LARGE past `maxBytes`. Storing what is there already is a no-op.
+   */
+  put(digest: Digest, body: ReadableStream<Uint8Array>, maxBytes: number): Promise<{ size: number }>;
+  get(digest: Digest): Promise<{ size: number; body: ReadableStream<Uint8Array> } | null>;
+  /** Size, or null where it is absent. */
+  size(digest: Digest): Promise<number | null>;
+};
+
+/** A private key that never leaves its driver: WebCrypto (non-extractable), PKCS#11 or file. */
+export type Signer = {
+  readonly alg: "EdDSA" | "ES256";
+  /** RFC 7638 thumbprint of the public key. */
+  readonly kid: string;
+  readonly publicJwk:
+    | { kty: "OKP"; crv: "Ed25519"; x: string }
+    | { kty: "EC"; crv: "P-256"; x: string; y: string };
+  /** The raw JWS signature (RFC 7515 appendix A; R||S for ES256) over the bytes. */
+  sign(bytes: Uint8Array): Promise<Uint8Array>;
+};
+
+/** The keys in force. `jwks` carries the current, the next and the retired keys until no token of theirs is valid. */
+export type KeyRing = {
+  current(): Signer;
+  jwks(): { keys: (Signer["publicJwk"] & { kid: string; alg: string; use: "sig" })[] };
+};
+
+export type GatewayConfig = {
+  /** `iss` of attestations and `aud` of executor tokens: the public origin of this gateway. */
+  issuer: string;
+  /** Requests a second and burst that each key may make; 0 turns the limit off. */
+  rateRequestsPerS: number;
+  rateBurst: number;
+};
+
+export type GatewayPorts = {
+  store: Store;
+  wake: Wake;
+  blobs: BlobStore;
+  keys: KeyRing;
+  config: GatewayConfig;
+  /** Milliseconds since the epoch. For token times and rate limits, never for leases. */
+  now(): number;
+  /** One line of structured log; never given a secret. */
+  log(event: { level: "info" | "warn" | "error"; message: string; [field: string]: unknown }): void;
+};
