@@ -28,7 +28,8 @@ export function isFinal(state: TaskState): boolean {
 /**
  * Why an attempt ended, as a fact of its own and never inferred from an exit code: `exited` has a code,
  * `signaled` a signal, `timed_out` is what the launcher's deadline did, `oom_killed` is what the cgroup's event
- * counter says. `launch_failed` and `executor_lost` are faults of ours: the command never gave a result.
+ * counter says, `disk_full` what the launcher saw of the writable layer, and `output_too_large` means that the
+ * command ended but its declared outputs pass the bounds, so none is kept. `launch_failed` and `executor_lost` are faults of ours: the command never gave a result.
  */
 export const END_REASONS = [
   "exited",
@@ -37,6 +38,8 @@ export const END_REASONS = [
   "oom_killed",
   "cancelled",
   "command_not_found",
+  "disk_full",
+  "output_too_large",
   "launch_failed",
   "executor_lost",
 ] as const;
