@@ -29,7 +29,8 @@ export function isFinal(state: TaskState): boolean {
  * Why an attempt ended, as a fact of its own and never inferred from an exit code: `exited` has a code,
  * `signaled` a signal, `timed_out` is what the launcher's deadline did, `oom_killed` is what the cgroup's event
  * counter says, `disk_full` what the launcher saw of the writable layer, and `output_too_large` means that the
- * command ended but its declared outputs pass the bounds, so none is kept. `launch_failed` and `executor_lost` are faults of ours: the command never gave a result.
+ * command ended but its declared outputs pass the bounds, so none is kept. `launch_failed` and `executor_lost`
+ * are faults of ours: the command never gave a result.
  */
 export const END_REASONS = [
   "exited",
@@ -86,6 +87,8 @@ export function retryBackoffMs(attempt: number, baseMs: number, maxMs: number): 
 
 /** What the exit status of `dsec run` is: the command's own, or the shell's convention for how it ended. */
 export function processExitCode(outcome: Outcome): number {
+  // A command that exited 0 while its outputs were dropped has not succeeded.
+  if (outcome.reason === "output_too_large" && outcome.exit_code === 0) return 125;
   if (outcome.exit_code !== null) return outcome.exit_code;
   switch (outcome.reason) {
     case "timed_out":
