@@ -122,7 +122,7 @@ fail() {
   [ $# -lt 2 ] || echo "setup: $2" >&2
   [ ! -s $log ] || [ "${acted:-no}" = no ] || {
     echo "setup: the last lines of $log:" >&2
-    tail -n 25 $log >&2
+    tail -n 25 $log | sed 's/^/  /' >&2
   }
   exit 1
 }
