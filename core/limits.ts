@@ -63,7 +63,10 @@ export const LIMITS = {
   rateBurst: 4_000,
   attestationTtlS: 400 * 24 * 3_600,
   clockLeewayS: 5,
-  jwtBytes: 64 * 1024,
+  /** Evidence names every output, so its size follows theirs: it and the result fit one request body together. */
+  evidenceBytes: 448 * 1024,
+  /** What is read of a token; above evidenceBytes, so that every evidence that is taken can be attested. */
+  jwtBytes: 512 * 1024,
   jwksBytes: 256 * 1024,
   jwksKeys: 100,
 } as const;

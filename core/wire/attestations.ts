@@ -107,15 +107,18 @@ export const EvidenceSchema = strict({
 });
 export type Evidence = z.infer<typeof EvidenceSchema>;
 
+/** NumericDate of RFC 7519; whole seconds and never before 1970. */
+const seconds = z.number().int().min(0);
+
 /** The claims of an attestation JWT: registered ones, EAT ones (RFC 9711), and ours under `dsec`. */
 export const AttestationClaimsSchema = z.strictObject({
   iss: z.string().min(1).max(1024),
   /** the task id */
   sub: TaskIdSchema,
   jti: AttestationIdSchema,
-  iat: z.number().int(),
-  nbf: z.number().int(),
-  exp: z.number().int(),
+  iat: seconds,
+  nbf: seconds,
+  exp: seconds,
   eat_profile: z.literal(EAT_PROFILE),
   /** the client's nonce; absent where the task had none */
   eat_nonce: z.string().optional(),

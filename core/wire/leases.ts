@@ -98,7 +98,7 @@ export const EventsResponseSchema = z.object({ lost: z.array(LeaseIdSchema) });
 export const CompleteRequestSchema = strict({
   fence: FenceSchema,
   result: ResultSchema,
-  evidence: z.string().max(LIMITS.jwtBytes),
+  evidence: z.string().max(LIMITS.evidenceBytes),
 });
 export type CompleteRequest = z.infer<typeof CompleteRequestSchema>;
 
@@ -106,7 +106,7 @@ export type CompleteRequest = z.infer<typeof CompleteRequestSchema>;
 export const FailRequestSchema = strict({
   fence: FenceSchema,
   message: text(LIMITS.errorTextChars),
-  evidence: z.string().max(LIMITS.jwtBytes).nullable(),
+  evidence: z.string().max(LIMITS.evidenceBytes).nullable(),
 });
 export type FailRequest = z.infer<typeof FailRequestSchema>;
 
