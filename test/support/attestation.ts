@@ -1,0 +1,117 @@
+import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
+import { type ExecutorId, type LeaseId, newId, type TaskId } from "#core/ids.ts";
+import { jsonDigest, sha256 } from "#core/json.ts";
+import type { Evidence } from "#core/wire/attestations.ts";
+import type { PublicKey } from "#core/wire/executors.ts";
+import { type Result, TaskSpecSchema } from "#core/wire/tasks.ts";
+import type { HeldLease } from "#gateway/ports.ts";
+import { signEvidence } from "#trace/attestation/evidence.ts";
+
+export const ISSUER = "https://dsec.example";
+/** 2027-01-15T08:00:00Z, a whole second. */
+export const NOW_MS = 1_800_000_000_000;
+
+/** An executor's identity as the executor room makes it: an Ed25519 key of its own. */
+export class TestExecutor {
+  readonly id: ExecutorId = newId("executor");
+  readonly privateKey: KeyObject;
+  readonly publicKey: PublicKey;
+
+  constructor() {
+    const { privateKey, publicKey } = generateKeyPairSync("ed25519");
+    this.privateKey = privateKey;
+    this.publicKey = publicKey.export({ format: "jwk" }) as PublicKey;
+  }
+
+  readonly sign = (bytes: Uint8Array): Uint8Array => sign(null, bytes, this.privateKey);
+
+  sendEvidence(evidence: Evidence): Promise<string> {
+    return signEvidence(evidence, this.sign);
+  }
+}
+
+/** An attempt that ran to its end, as each side knows it. */
+export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
+  const files = new Map<string, string>([
+    ["stdout", "scored 150 episodes\n"],
+    ["stderr", "no warnings\n"],
+    ...Array.from({ length: outputCount }, (_, i): [string, string] => [
+      `/work/output-${i}.json`,
+      `{"score":${i}}`,
+    ]),
+  ]);
+  const blobs = new Map<string, number>();
+  for (const content of files.values()) blobs.set(await sha256(content), content.length);
+  const stream = async (name: string) => {
+    const content = files.get(name)!;
+    return { digest: await sha256(content), kept_bytes: content.length, total_bytes: content.length };
+  };
+  const result: Result = {
+    outcome: { reason: "exited", exit_code: 0, signal: null, message: null },
+    outputs: await Promise.all(
+      [...files]
+        .filter(([path]) => path.startsWith("/"))
+        .map(async ([path, content]) => ({ path, digest: await sha256(content), size: content.length })),
+    ),
+    stdout: await stream("stdout"),
+    stderr: await stream("stderr"),
+  };
+  const spec = TaskSpecSchema.parse({ command: ["python3", "/work/agent.py"], nonce: "client-nonce-1" });
+  const held: HeldLease = {
+    leaseId: newId("lease") as LeaseId,
+    taskId: newId("task") as TaskId,
+    executorId: executor.id,
+    fence: 3,
+    attempt: 2,
+    spec,
+    specDigest: await jsonDigest(spec),
+    executorKey: executor.publicKey,
+    cancelRequested: false,
+  };
+  const evidence: Evidence = {
+    profile: "urn:dsec:evidence:1",
+    task_id: held.taskId,
+    lease_id: held.leaseId,
+    fence: held.fence,
+    attempt: held.attempt,
+    executor_id: executor.id,
+    build: "0.1.0+test",
+    host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2", arch: "x64" },
+    spec_digest: held.specDigest,
+    nonce: spec.nonce,
+    image: { name: "host", digest: await sha256("host image") },
+    resources: spec.resources,
+    isolation: {
+      namespaces: {
+        pid: "4026532001",
+        net: "4026532002",
+        mnt: "4026532003",
+        uts: "4026532004",
+        ipc: "4026532005",
+        user: "4026532006",
+        cgroup: "4026532007",
+      },
+      unshared: ["pid", "net", "mnt", "uts", "ipc", "user", "cgroup"],
+      seccomp_mode: 2,
+      seccomp_filters: 1,
+      no_new_privs: true,
+      capabilities: {
+        effective: "0000000000000000",
+        permitted: "0000000000000000",
+        inheritable: "0000000000000000",
+        bounding: "0000000000000000",
+        ambient: "0000000000000000",
+      },
+      uid_map: { host_first: 100_000, length: 65_536 },
+      cgroup: "v2",
+      limits: { cpu_millis: 1000, memory_bytes: 512 * 1024 * 1024, pids: 256, disk_iops: null },
+      interfaces: ["lo"],
+      root_filesystem: "overlay",
+    },
+    result,
+    durations_us: { launch: 1840, run: 120_311 },
+    usage: { cpu_us: 98_000, memory_peak_bytes: 31_457_280 },
+  };
+  const blobSize = async (digest: string) => blobs.get(digest) ?? null;
+  return { held, result, evidence, blobSize, files };
+}
