@@ -14,6 +14,7 @@ import {
   TaskIdSchema,
   TimeSchema,
   text,
+  type WireResources,
 } from "./common.ts";
 
 /** `host`, or a content address, or a name and tag that executors map to one (`python:3.11`). */
@@ -95,7 +96,7 @@ export const TaskSpecSchema = strict({
   })
     .partial()
     .default({})
-    .transform((given) => ({ ...DEFAULT_RESOURCES, ...given })),
+    .transform((given) => ({ ...DEFAULT_RESOURCES, ...given }) as WireResources),
   timeout_ms: z.number().int().min(1).max(LIMITS.timeoutMsMax).default(LIMITS.timeoutMsDefault),
   /** Further attempts after a fault of ours (lost executor, failed launch). A result is never retried. */
   retries: z.number().int().min(0).max(LIMITS.retriesMax).default(LIMITS.retriesDefault),
