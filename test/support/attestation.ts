@@ -2,6 +2,7 @@ import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { type ExecutorId, type LeaseId, newId, type TaskId } from "#core/ids.ts";
 import { jsonDigest, sha256 } from "#core/json.ts";
 import type { Evidence } from "#core/wire/attestations.ts";
+import { ResourcesSchema } from "#core/wire/common.ts";
 import type { PublicKey } from "#core/wire/executors.ts";
 import { type Result, TaskSpecSchema } from "#core/wire/tasks.ts";
 import type { HeldLease } from "#gateway/ports.ts";
@@ -80,7 +81,7 @@ export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
     spec_digest: held.specDigest,
     nonce: spec.nonce,
     image: { name: "host", digest: await sha256("host image") },
-    resources: spec.resources,
+    resources: ResourcesSchema.parse(spec.resources),
     isolation: {
       namespaces: {
         pid: "4026532001",

@@ -1,7 +1,7 @@
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { type AttestationClaims, AttestationClaimsSchema, TYP } from "#core/wire/attestations.ts";
-import { readJws, readObject } from "./jws.ts";
+import { type CompactJws, readJws, readObject } from "./jws.ts";
 import { type KeySet, readJwks, type VerificationKey } from "./keys.ts";
 
 /** Where a key is found by its `kid`: a JWKS as it was fetched, one already read, or a cache that fetches it. */
@@ -26,12 +26,7 @@ export type VerifyOptions = {
  * Codes: ATTESTATION_INVALID, ATTESTATION_EXPIRED, UNKNOWN_SIGNING_KEY, UNSUPPORTED_ALGORITHM.
  */
 export async function verifyAttestation(jwt: string, options: VerifyOptions): Promise<AttestationClaims> {
-  const token = readJws(jwt, {
-    typ: TYP.attestation,
-    maxBytes: LIMITS.jwtBytes,
-    what: "attestation",
-    invalid: "ATTESTATION_INVALID",
-  });
+  const token = readAttestation(jwt);
   const { alg, kid } = token.header;
   const key = await findKey(options.jwks, kid);
   // the key decides the algorithm (RFC 8725 section 3.1); the header only has to agree
@@ -56,6 +51,16 @@ export async function verifyAttestation(jwt: string, options: VerifyOptions): Pr
     throw invalid(`eat_nonce is ${given}, expected ${JSON.stringify(options.nonce)}`);
   }
   return claims;
+}
+
+/** The attestation taken apart and not yet believed: its header, and the bytes that were signed. */
+export function readAttestation(jwt: string): CompactJws {
+  return readJws(jwt, {
+    typ: TYP.attestation,
+    maxBytes: LIMITS.jwtBytes,
+    what: "attestation",
+    invalid: "ATTESTATION_INVALID",
+  });
 }
 
 async function findKey(source: KeySource, kid: string): Promise<VerificationKey> {
@@ -90,18 +95,19 @@ function checkTimes({ iat, nbf, exp }: AttestationClaims, nowMs: number, leewayS
   const leewayMs = leewayS * 1000;
   if (nbf >= exp || iat >= exp) throw invalid(`exp ${exp} is not after nbf ${nbf} and iat ${iat}`);
   if (nowMs < nbf * 1000 - leewayMs)
-    throw invalid(`not valid before ${time(nbf)}; the time here is ${time(nowMs / 1000)}`);
+    throw invalid(`not valid before ${utcTime(nbf)}; the time here is ${utcTime(nowMs / 1000)}`);
   if (nowMs < iat * 1000 - leewayMs)
-    throw invalid(`issued at ${time(iat)}; the time here is ${time(nowMs / 1000)}`);
+    throw invalid(`issued at ${utcTime(iat)}; the time here is ${utcTime(nowMs / 1000)}`);
   if (nowMs >= exp * 1000 + leewayMs) {
     throw new DsecError(
       "ATTESTATION_EXPIRED",
-      `attestation: expired at ${time(exp)}; the time here is ${time(nowMs / 1000)}`,
+      `attestation: expired at ${utcTime(exp)}; the time here is ${utcTime(nowMs / 1000)}`,
     );
   }
 }
 
-function time(seconds: number): string {
+/** RFC 3339 in UTC; claims may name times that no calendar reaches. */
+export function utcTime(seconds: number): string {
   const date = new Date(seconds * 1000);
   return Number.isNaN(date.getTime()) ? `${seconds} s after 1970` : date.toISOString();
 }
