@@ -2,6 +2,8 @@
 export const LIMITS = {
   // bodies and text that come from outside
   requestBodyBytes: 1024 * 1024,
+  /** One batch of live output: `eventsPerBatch` events of `eventDataBytes` in base64. */
+  eventsBodyBytes: 48 * 1024 * 1024,
   artifactBytes: 512 * 1024 * 1024,
   jsonDepth: 64,
   errorTextChars: 4096,

@@ -136,9 +136,13 @@ export type Wake = {
 export type BlobStore = {
   /**
    * Stores a stream under its digest and checks it while it is written: DIGEST_MISMATCH leaves nothing behind,
-   * BODY_TOO_LARGE past `maxBytes`. Storing what is there already is a no-op.
+   * BODY_TOO_LARGE past `maxBytes`. Storing what is there already is a no-op. With null the digest is found out.
    */
-  put(digest: Digest, body: ReadableStream<Uint8Array>, maxBytes: number): Promise<{ size: number }>;
+  put(
+    digest: Digest | null,
+    body: ReadableStream<Uint8Array>,
+    maxBytes: number,
+  ): Promise<{ digest: Digest; size: number }>;
   get(digest: Digest): Promise<{ size: number; body: ReadableStream<Uint8Array> } | null>;
   /** Size, or null where it is absent. */
   size(digest: Digest): Promise<number | null>;

@@ -112,3 +112,8 @@ export type FailRequest = z.infer<typeof FailRequestSchema>;
 
 /** Gives the lease back unused, as on an orderly shutdown: the attempt does not count. */
 export const ReleaseRequestSchema = strict({ fence: FenceSchema });
+
+/** Uploads of an attempt's content carry their fence in the query; the body is the content. */
+export const BlobQuerySchema = z.strictObject({
+  fence: z.coerce.number().pipe(FenceSchema),
+});

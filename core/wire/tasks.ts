@@ -140,6 +140,9 @@ export const OutputSchema = strict({
   size: z.number().int().min(0),
 });
 export type Output = z.infer<typeof OutputSchema>;
+/** All outputs of a task, at once: there are at most `outputFiles`. Empty until the task is final. */
+export const OutputListSchema = z.object({ items: z.array(OutputSchema) });
+export const OutputContentQuerySchema = z.strictObject({ path: text(LIMITS.outputPathBytes) });
 
 /** One captured stream: the digest is over the kept bytes, `total_bytes` counts what the command wrote. */
 export const StreamSchema = strict({
@@ -187,6 +190,9 @@ export const TaskListQuerySchema = PageQuerySchema.extend({
 });
 export const TaskPageSchema = pageOf(TaskSchema);
 
+/** Where a stream of events begins, for clients that cannot send Last-Event-ID (which goes before it). */
+export const EventsQuerySchema = z.strictObject({ after: z.string().max(100).optional() });
+
 /**
  * Events of a task, in order, each with a sequence number that is its SSE id. `data` is base64: output is
  * bytes and need not be UTF-8.
@@ -219,3 +225,5 @@ export const TaskEventSchema = z.discriminatedUnion("type", [
 export type TaskEvent = z.infer<typeof TaskEventSchema>;
 
 export const ArtifactSchema = z.object({ artifact: DigestSchema, size: z.number().int().min(0) });
+/** The digest that the client expects of what it uploads; without it the gateway only says which one it got. */
+export const ArtifactQuerySchema = z.strictObject({ digest: DigestSchema.optional() });
