@@ -136,7 +136,9 @@ export type Wake = {
 export type BlobStore = {
   /**
    * Stores a stream under its digest and checks it while it is written: DIGEST_MISMATCH leaves nothing behind,
-   * BODY_TOO_LARGE past `maxBytes`. Storing what is there already is a no-op. With null the digest is found out.
+   * BODY_TOO_LARGE past `maxBytes`. Storing what is there already is a no-op, but the body
+   * is checked all the same: who only knows a digest must not pass for one who has the content. With null the
+   * digest is found out.
    */
   put(
     digest: Digest | null,

@@ -1,0 +1,16 @@
+/** What every route of one gateway shares: the ports, and the little state that a process keeps beside them. */
+import type { Auth } from "./auth.ts";
+import type { Metrics } from "./metrics.ts";
+import type { GatewayPorts } from "./ports.ts";
+import type { RateLimiter } from "./rate-limit.ts";
+
+export type Gateway = GatewayPorts & {
+  auth: Auth;
+  limiter: RateLimiter;
+  metrics: Metrics;
+  /** Aborts when the process is about to stop: long polls answer and streams end. Absent where nothing stops (edge). */
+  closing: AbortSignal | undefined;
+};
+
+/** Hono's types for what the first middleware sets on every request. */
+export type Env = { Variables: { requestId: string; route: string } };

@@ -1,0 +1,148 @@
+/** The gateway on Node: the app behind an HTTP server, the reference page's files, and the sweep of expired leases. */
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import type { Server } from "node:http";
+import { createRequire } from "node:module";
+import type { AddressInfo } from "node:net";
+import { dirname, join } from "node:path";
+import { Readable } from "node:stream";
+import { serve } from "@hono/node-server";
+import { DsecError } from "#core/errors.ts";
+import { createApp } from "../app.ts";
+import type { GatewayPorts } from "../ports.ts";
+
+export type RunningGateway = {
+  /** Where it listens, without a trailing slash. */
+  url: string;
+  /** The same app without HTTP, for an executor in this process. */
+  fetch: (request: Request) => Promise<Response>;
+  /** Answers what is held open, ends event streams, waits for what runs (bounded), and frees the port. */
+  close(): Promise<void>;
+};
+
+/** Leases end by the database's clock; this only bounds how late anybody notices. */
+const SWEEP_EVERY_MS = 1_000;
+/** How long close() waits for requests in flight before it cuts their connections. */
+const CLOSE_GRACE_MS = 5_000;
+
+/**
+ * Serves until closed. Rejects with CONFIG_INVALID where the address cannot be listened on.
+ * The ports stay the caller's: close() does not close the store.
+ */
+export async function startGateway(options: {
+  ports: GatewayPorts;
+  host: string;
+  /** 0 takes a free one. */
+  port: number;
+}): Promise<RunningGateway> {
+  const { ports, host, port } = options;
+  const closing = new AbortController();
+  const app = createApp(ports, { closing: closing.signal });
+  serveReferenceFiles(app);
+  const server = await listen(app, host, port);
+  const sweeper = sweepLeases(ports, closing.signal);
+
+  let closed: Promise<void> | undefined;
+  return {
+    url: urlOf(server, host),
+    fetch: async (request) => app.fetch(request),
+    close() {
+      closed ??= (async () => {
+        closing.abort();
+        await Promise.all([stopServer(server), sweeper]);
+      })();
+      return closed;
+    },
+  };
+}
+
+function listen(app: ReturnType<typeof createApp>, host: string, port: number): Promise<Server> {
+  return new Promise((resolve, reject) => {
+    const server = serve({ fetch: app.fetch, hostname: host, port }, () => {
+      server.off("error", refuse);
+      resolve(server);
+    }) as Server;
+    const refuse = (cause: NodeJS.ErrnoException) => {
+      const why =
+        cause.code === "EADDRINUSE"
+          ? "it is in use; stop what uses it or choose another --port"
+          : cause.message;
+      reject(new DsecError("CONFIG_INVALID", `cannot listen on ${host} port ${port}: ${why}`, { cause }));
+    };
+    server.once("error", refuse);
+    // Node's own limit for a whole request, 5 min, would cut large uploads over slow lines; headers stay bounded.
+    server.requestTimeout = 0;
+    server.headersTimeout = 30_000;
+    server.keepAliveTimeout = 30_000;
+  });
+}
+
+function urlOf(server: Server, host: string): string {
+  const { port } = server.address() as AddressInfo;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+async function stopServer(server: Server): Promise<void> {
+  const stopped = new Promise<void>((resolve) => server.close(() => resolve()));
+  server.closeIdleConnections();
+  const cut = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
+  // Connections whose request ends now stay open for another one; close those as they fall idle.
+  const idle = setInterval(() => server.closeIdleConnections(), 50);
+  await stopped;
+  clearTimeout(cut);
+  clearInterval(idle);
+}
+
+/** Runs until the signal aborts. A database that is away is met again at the next round. */
+async function sweepLeases({ store, log }: GatewayPorts, signal: AbortSignal): Promise<void> {
+  let failing = false;
+  while (!signal.aborted) {
+    try {
+      const ended = await store.expireLeases();
+      if (ended > 0) log({ level: "info", message: "leases expired", count: ended });
+      failing = false;
+    } catch (error) {
+      if (!failing) log({ level: "warn", message: "sweeping leases failed", error: String(error) });
+      failing = true;
+    }
+    await pause(SWEEP_EVERY_MS, signal);
+  }
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", done);
+      resolve();
+    };
+    const timer = setTimeout(done, ms);
+    signal.addEventListener("abort", done);
+    if (signal.aborted) done();
+  });
+}
+
+/** The few files of swagger-ui-dist that the reference page names; no other name becomes a path. */
+const REFERENCE_FILES: Record<string, string> = {
+  "swagger-ui.css": "text/css; charset=utf-8",
+  "swagger-ui-bundle.js": "text/javascript; charset=utf-8",
+  "favicon-32x32.png": "image/png",
+};
+
+function serveReferenceFiles(app: ReturnType<typeof createApp>): void {
+  const folder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
+  app.get("/docs/assets/:file", async (c) => {
+    const name = c.req.param("file");
+    const contentType = Object.hasOwn(REFERENCE_FILES, name) ? REFERENCE_FILES[name]! : null;
+    if (contentType === null) return c.notFound();
+    const path = join(folder, name);
+    const { size } = await stat(path);
+    const headers = {
+      "Content-Type": contentType,
+      "Content-Length": String(size),
+      "Cache-Control": "public, max-age=3600",
+    };
+    if (c.req.method === "HEAD") return c.body(null, 200, headers);
+    return c.body(Readable.toWeb(createReadStream(path)) as ReadableStream, 200, headers);
+  });
+}

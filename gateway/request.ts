@@ -1,0 +1,118 @@
+/** What a client sent, read within bounds and judged strictly, with errors that say where and what to write instead. */
+import type { Context } from "hono";
+import type { z } from "zod";
+import { DsecError } from "#core/errors.ts";
+import { parseJson } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import { knownMembers, nearest } from "./suggest.ts";
+
+/** MALFORMED_JSON, UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE, or INVALID_REQUEST with the issues by path. */
+export async function readJson<S extends z.ZodType>(
+  c: Context,
+  schema: S,
+  maxBytes: number = LIMITS.requestBodyBytes,
+): Promise<z.output<S>> {
+  const type = (c.req.header("content-type") ?? "").toLowerCase();
+  if (!/^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/.test(type)) {
+    const given = type === "" ? "none" : type.slice(0, 100);
+    throw new DsecError("UNSUPPORTED_MEDIA_TYPE", `content-type is ${given}; send application/json (UTF-8)`);
+  }
+  refuseEncoding(c);
+  return validate(schema, parseJson(await readBytes(c, maxBytes), "the request body"), "the request body");
+}
+
+/** The whole body, counted while it arrives: a content-length may be absent or wrong. */
+async function readBytes(c: Context, maxBytes: number): Promise<Uint8Array> {
+  refuseDeclaredLength(c, maxBytes);
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  // A caller within this process may send a Request whose body was read; that is a body of no bytes.
+  for await (const part of bodyStream(c) as AsyncIterable<Uint8Array>) {
+    size += part.length;
+    // Leaving the loop cancels the stream.
+    if (size > maxBytes) throw tooLarge(maxBytes);
+    parts.push(part);
+  }
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** The raw body for who stores it while it arrives, and bounds it there; a declared length is refused at once. */
+export function rawBody(c: Context, maxBytes: number): ReadableStream<Uint8Array> {
+  refuseEncoding(c);
+  refuseDeclaredLength(c, maxBytes);
+  return bodyStream(c);
+}
+
+/** INVALID_REQUEST naming each member that is wrong; a misspelt one comes with the name that was probably meant. */
+export function validate<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.flatMap((issue) => explain(issue, schema, []));
+  const first = issues[0]!;
+  const more = issues.length > 1 ? ` (and ${issues.length - 1} more, see details.issues)` : "";
+  throw new DsecError(
+    "INVALID_REQUEST",
+    `${what}: ${first.path === "" ? "" : `${first.path}: `}${first.message}${more}`,
+    { details: { issues: issues.slice(0, 50) } },
+  );
+}
+
+type Issue = { path: string; message: string };
+
+function explain(issue: z.core.$ZodIssue, schema: z.ZodType, base: PropertyKey[]): Issue[] {
+  const path = [...base, ...issue.path];
+  if (issue.code === "unrecognized_keys") {
+    const known = knownMembers(schema, path);
+    return issue.keys.map((name) => {
+      const meant = nearest(name, known);
+      const hint = meant === undefined ? `known members: ${known.join(", ")}` : `did you mean ${meant}?`;
+      return { path: pathText([...path, name]), message: `unknown member; ${hint}` };
+    });
+  }
+  if (issue.code === "invalid_union" && issue.errors.length > 0) {
+    // The last alternative is the most general one, so its complaint says most.
+    return issue.errors.at(-1)!.flatMap((inner) => explain(inner, schema, path));
+  }
+  return [{ path: pathText(path), message: issue.message }];
+}
+
+/** As JavaScript would write it: `resources.cpu_cores`, `command[0]`. */
+function pathText(path: PropertyKey[]): string {
+  let text = "";
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`;
+    else text += text === "" ? String(part).slice(0, 200) : `.${String(part).slice(0, 200)}`;
+  }
+  return text;
+}
+
+function bodyStream(c: Context): ReadableStream<Uint8Array> {
+  return (c.req.raw.body ?? new Blob([]).stream()) as ReadableStream<Uint8Array>;
+}
+
+function refuseEncoding(c: Context): void {
+  const encoding = c.req.header("content-encoding");
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    throw new DsecError(
+      "UNSUPPORTED_MEDIA_TYPE",
+      `content-encoding ${encoding.slice(0, 40)}: send the body as it is`,
+    );
+  }
+}
+
+function refuseDeclaredLength(c: Context, maxBytes: number): void {
+  if (Number(c.req.header("content-length") ?? 0) > maxBytes) throw tooLarge(maxBytes);
+}
+
+function tooLarge(maxBytes: number): DsecError {
+  return new DsecError("BODY_TOO_LARGE", `the request body is larger than ${maxBytes} bytes`, {
+    details: { max_bytes: maxBytes },
+  });
+}

@@ -1,0 +1,34 @@
+/** Requests that are held open until there is something to say. */
+import type { Context } from "hono";
+import type { Gateway } from "../environment.ts";
+import type { Topic } from "../ports.ts";
+
+/**
+ * Calls `look` until it finds something, the time is over, the client has left or the gateway stops. Between looks
+ * it sleeps until the topic wakes it, and never longer than about `pollMs`: wake-ups may be missed. The jitter keeps
+ * many waiters from looking at once.
+ *
+ * `look` is never called for a client that is known to have left: what it would take would be lost.
+ */
+export async function longPoll<T>(
+  gateway: Gateway,
+  c: Context,
+  options: { topic: Topic; waitMs: number; pollMs: number; look: () => Promise<T | null> },
+): Promise<T | null> {
+  const { topic, waitMs, pollMs, look } = options;
+  const signal = untilAborted(c.req.raw.signal, gateway.closing);
+  const endMs = performance.now() + waitMs;
+  while (!signal.aborted) {
+    const found = await look();
+    if (found !== null) return found;
+    const remainingMs = endMs - performance.now();
+    if (remainingMs <= 0) return null;
+    await gateway.wake.wait(topic, Math.min(remainingMs, pollMs * (0.75 + Math.random() / 4)), signal);
+  }
+  return null;
+}
+
+export function untilAborted(...signals: (AbortSignal | undefined)[]): AbortSignal {
+  const given = signals.filter((signal) => signal !== undefined);
+  return given.length === 1 ? given[0]! : AbortSignal.any(given);
+}
