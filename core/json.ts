@@ -5,11 +5,20 @@ import { LIMITS } from "./limits.ts";
 
 export type Json = null | boolean | number | string | Json[] | { [member: string]: Json };
 
-/** The RFC 8785 (JCS) form of a value. Refuses what JSON cannot carry, and lone surrogates, by throwing. */
+/**
+ * The RFC 8785 (JCS) form of a value. INVALID_REQUEST for what JSON cannot carry: NaN, the infinities (which is what
+ * `JSON.parse` makes of 1e400), cycles, lone surrogates, functions.
+ */
 export function canonicalJson(value: unknown): string {
-  const text = canonicalize(value);
+  let text: string | undefined;
+  try {
+    text = canonicalize(value);
+  } catch (cause) {
+    throw new DsecError("INVALID_REQUEST", `the value has no canonical JSON: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
   if (text === undefined) throw new DsecError("INVALID_REQUEST", "the value has no JSON form");
-  if (!text.isWellFormed()) throw new DsecError("INVALID_REQUEST", "the value holds a lone surrogate");
   return text;
 }
 
@@ -52,9 +61,15 @@ export function parseJson(input: Uint8Array | string, what: string): Json {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw malformed(what, (cause as Error).message, cause);
+    throw malformed(what, syntaxError(cause as SyntaxError));
   }
   return value;
+}
+
+/** The engine's reason without the piece of text that it quotes: what does not parse may be a key or a secret. */
+function syntaxError(error: SyntaxError): string {
+  const reason = error.message.replace(/,? ?(\.\.\.)?".*"(\.\.\.)? is not valid JSON$/s, "");
+  return reason.slice(0, 200) || "it is not a JSON value";
 }
 
 function malformed(what: string, why: string, cause?: unknown): DsecError {
@@ -95,8 +110,8 @@ function scan(text: string, what: string): void {
         let string: string;
         try {
           string = plain ? raw.slice(1, -1) : JSON.parse(raw);
-        } catch (cause) {
-          throw malformed(what, `bad string at offset ${start}`, cause);
+        } catch {
+          throw malformed(what, `bad string at offset ${start}`);
         }
         if (!string.isWellFormed()) throw malformed(what, `lone surrogate in the string at offset ${start}`);
         const names = open.at(-1);
