@@ -1,0 +1,110 @@
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { PGlite } from "@electric-sql/pglite";
+import { DsecError } from "#core/errors.ts";
+import { migrate } from "#gateway/store/migrate.ts";
+import type { Query, Sql } from "#gateway/store/sql.ts";
+import { createLocalWake, type LocalWake } from "#gateway/store/wake.ts";
+
+/** A closed data folder with the migrations applied, made by setup/pglite-template.ts. */
+export const TEMPLATE = fileURLToPath(new URL("../../build/pglite-template", import.meta.url));
+
+/**
+ * PostgreSQL inside this process, brought up to date, and wake-ups for the one process that can have it open.
+ * A new folder begins as a copy of the template: a quarter of a second, where making one takes four.
+ * @param directory where the data lives; null for a temporary folder that `close` removes
+ */
+export async function openPglite(directory: string | null): Promise<{ sql: Sql; wake: LocalWake }> {
+  const folder = directory === null ? mkdtempSync(join(tmpdir(), "dsec-pglite-")) : resolve(directory);
+  const data = directory === null ? join(folder, "data") : folder;
+  const removeTemporary = () => directory === null && rmSync(folder, { recursive: true, force: true });
+  process.once("exit", removeTemporary);
+  const unlock = lock(data);
+  const release = () => {
+    unlock();
+    process.off("exit", removeTemporary);
+    removeTemporary();
+  };
+  try {
+    if (!existsSync(join(data, "PG_VERSION"))) copyTemplate(data);
+    const sql = pgliteSql(await PGlite.create(data));
+    await migrate(sql);
+    return { sql: { ...sql, close: () => sql.close().finally(release) }, wake: createLocalWake() };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** `Sql` over PGlite: one connection, statements one after another. */
+export function pgliteSql(database: PGlite): Sql {
+  return {
+    query: queryOver(database),
+    transaction: (work) =>
+      database.transaction((transaction) =>
+        work(queryOver(transaction), async (text) => void (await transaction.exec(text))),
+      ),
+    close: () => database.close(),
+  };
+}
+
+function queryOver(database: Pick<PGlite, "query">): Query {
+  return async <R>(text: string, parameters: readonly unknown[] = []) =>
+    (await database.query<R>(text, [...parameters])).rows;
+}
+
+/** Copied beside and renamed, so that a copy that was cut short is never taken for a database. */
+function copyTemplate(data: string): void {
+  mkdirSync(dirname(data), { recursive: true });
+  if (!existsSync(TEMPLATE)) return;
+  const beside = `${data}.new`;
+  rmSync(beside, { recursive: true, force: true });
+  cpSync(TEMPLATE, beside, { recursive: true });
+  rmSync(data, { recursive: true, force: true });
+  renameSync(beside, data);
+}
+
+/** PGlite does not notice a second process in its folder, and two of them destroy it. */
+function lock(data: string): () => void {
+  const file = `${data}.lock`;
+  mkdirSync(dirname(data), { recursive: true });
+  for (;;) {
+    try {
+      writeFileSync(file, identity(process.pid)!, { flag: "wx" });
+      return () => rmSync(file, { force: true });
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause;
+      const holder = readFileSync(file, "utf8");
+      const pid = Number(holder.split(" ")[0]);
+      if (identity(pid) === holder) {
+        throw new DsecError(
+          "CONFIG_INVALID",
+          `the database in ${data} is open in process ${pid}; stop that one, or use PostgreSQL for several gateways`,
+          { cause },
+        );
+      }
+      rmSync(file, { force: true }); // its process is gone
+    }
+  }
+}
+
+/** A process beyond the reuse of its number: the pid and its start time in clock ticks since boot (proc(5), stat). */
+function identity(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return `${pid} ${stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]}`;
+  } catch {
+    return undefined;
+  }
+}

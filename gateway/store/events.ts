@@ -1,0 +1,69 @@
+import type { ExecutorId, LeaseId, TaskId } from "#core/ids.ts";
+import type { EventsRequest } from "#core/wire/leases.ts";
+import type { Store } from "#gateway/ports.ts";
+import { coalesce } from "./coalesce.ts";
+import { HELD } from "./judgement.ts";
+import { isPoison } from "./sql.ts";
+import type { StoreContext } from "./store.ts";
+import { storableJson } from "./text.ts";
+
+type Call = { executorId: ExecutorId; events: EventsRequest["events"]; json: string };
+
+/** Appending live output. Those of one lease keep the order they came in. */
+export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendEvents"> {
+  const append = coalesce<Call, { lost: LeaseId[] }>({
+    run: appendBatch,
+    weigh: (call) => 1 + call.json.length / 8192,
+    mayBePoisoned: isPoison,
+  });
+
+  async function appendBatch(calls: Call[]): Promise<{ lost: LeaseId[] }[]> {
+    const rows = await sql.query<{
+      executor_id: ExecutorId;
+      lease_id: LeaseId;
+      fence: string;
+      task_id: TaskId;
+    }>(APPEND, [`[${calls.map((call) => call.json).join(",")}]`]);
+    const held = new Set(rows.map((row) => `${row.executor_id} ${row.lease_id} ${row.fence}`));
+    for (const row of rows) wake.notify(`task:${row.task_id}`);
+    return calls.map(({ executorId, events }) => {
+      const lost = events.filter((event) => !held.has(`${executorId} ${event.lease_id} ${event.fence}`));
+      return { lost: [...new Set(lost.map((event) => event.lease_id as LeaseId))] };
+    });
+  }
+
+  return {
+    async appendEvents(executorId, events) {
+      if (events.length === 0) return { lost: [] };
+      const rows = events.map((event) => ({ ...event, executor_id: executorId }));
+      return append({ executorId, events, json: storableJson(rows).slice(1, -1) });
+    },
+  };
+}
+
+/** Numbers are given out under the task's row lock, so that readers never see one before those below it. */
+const APPEND = `
+with input as materialized (
+  select * from rows from (
+    jsonb_to_recordset($1::text::jsonb) as (
+      executor_id text, lease_id text, fence bigint, type text, "offset" bigint, data text, stream text)
+  ) with ordinality as i(executor_id, lease_id, fence, type, "offset", data, stream, place)
+),
+held as materialized (
+  select t.id, i.executor_id, i.lease_id, i.fence, i.count
+  from (select executor_id, lease_id, fence, count(*)::int as count from input group by 1, 2, 3) i
+  join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id
+  where ${HELD} order by t.id for update of t
+),
+grown as (
+  update tasks t set last_seq = t.last_seq + h.count from held h where t.id = h.id
+  returning t.id, t.last_seq - h.count as before
+),
+logged as (
+  insert into task_events (task_id, seq, at, type, fence, "offset", data, stream)
+  select g.id, g.before + row_number() over (partition by g.id order by i.place), dsec_now(), i.type, i.fence,
+         i."offset", i.data, i.stream
+  from grown g join held h on h.id = g.id
+  join input i on i.lease_id = h.lease_id and i.fence = h.fence and i.executor_id = h.executor_id
+)
+select executor_id, lease_id, fence::text as fence, id as task_id from held`;

@@ -1,0 +1,181 @@
+import type { Digest, ExecutorId, LeaseId, TaskId } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Hold, RenewResponse } from "#core/wire/leases.ts";
+import type { TaskSpec } from "#core/wire/tasks.ts";
+import type { Store } from "#gateway/ports.ts";
+import { acquirer } from "./acquire.ts";
+import { coalesce } from "./coalesce.ts";
+import { leaseEnder } from "./end-leases.ts";
+import { eventAppender } from "./events.ts";
+import { executorNotFound } from "./executors.ts";
+import { HELD, type LeaseStanding, refusal, STANDING_COLUMNS } from "./judgement.ts";
+import { isPoison } from "./sql.ts";
+import type { StoreContext } from "./store.ts";
+
+type LeaseMethods =
+  | "acquireLeases"
+  | "expireLeases"
+  | "renewLeases"
+  | "listCancellations"
+  | "startLease"
+  | "appendEvents"
+  | "findLease"
+  | "completeLease"
+  | "failLease"
+  | "releaseLease";
+
+type Held = { executorId: ExecutorId; hold: Hold };
+type Renewed = RenewResponse["leases"][number] & { draining: boolean };
+
+/** A lease from its grant to its end. */
+export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
+  const { sql, wake, leaseTtlMs = LIMITS.leaseTtlMs } = context;
+  const renew = coalesce<Held, Renewed>({ run: renewBatch, mayBePoisoned: isPoison });
+  const start = coalesce<Held, undefined>({ run: startBatch, mayBePoisoned: isPoison });
+
+  async function renewBatch(holds: Held[]): Promise<(Renewed | Error)[]> {
+    const rows = await sql.query<RenewRow>(RENEW, [holdsJson(holds), leaseTtlMs]);
+    const byPlace = new Map(rows.map((row) => [row.place, row]));
+    return holds.map(({ executorId, hold: { lease_id } }, i) => {
+      const row = byPlace.get(i + 1);
+      if (!row) return executorNotFound(executorId);
+      const { draining, cancel_requested } = row;
+      return cancel_requested === null
+        ? { state: "lost", lease_id, draining }
+        : { state: "held", lease_id, ttl_ms: leaseTtlMs, cancel_requested, draining };
+    });
+  }
+
+  async function startBatch(holds: Held[]): Promise<(undefined | Error)[]> {
+    const rows = await sql.query<{ place: number; id: TaskId }>(START, [holdsJson(holds)]);
+    for (const row of rows) wake.notify(`task:${row.id}`);
+    const started = new Set(rows.map((row) => row.place));
+    if (started.size === holds.length) return holds.map(() => undefined);
+    const standings = await standingsOf(holds);
+    return holds.map(({ executorId, hold }, i) => {
+      if (started.has(i + 1)) return undefined;
+      const standing = standings.get(i + 1);
+      return isHeld(executorId, hold, standing) && standing?.state === "running"
+        ? undefined // started before: the answer was lost on its way
+        : refusal(executorId, hold, standing);
+    });
+  }
+
+  async function standingsOf(holds: Held[]): Promise<Map<number, LeaseStanding & { place: number }>> {
+    const rows = await sql.query<LeaseStanding & { place: number }>(STANDINGS, [holdsJson(holds)]);
+    return new Map(rows.map((row) => [row.place, row]));
+  }
+
+  return {
+    ...acquirer(context),
+    ...leaseEnder(context),
+    ...eventAppender(context),
+
+    async renewLeases(executorId, holds) {
+      const renewed = await Promise.all(holds.map((hold) => renew({ executorId, hold })));
+      return {
+        leases: renewed.map(({ draining: _, ...lease }) => lease),
+        draining: renewed.some((lease) => lease.draining),
+      };
+    },
+
+    async listCancellations(executorId) {
+      const rows = await sql.query<{ lease_id: LeaseId; fence: string }>(
+        `select lease_id, fence from tasks
+         where executor_id = $1 and state in ('leased', 'running') and cancel_requested
+           and lease_expires_at > dsec_now()`,
+        [executorId],
+      );
+      return rows.map((row) => ({ lease_id: row.lease_id, fence: Number(row.fence) }));
+    },
+
+    startLease: (executorId, hold) => start({ executorId, hold }),
+
+    async findLease(executorId, hold) {
+      const [row] = await sql.query<LeaseStanding & { key_x: string }>(
+        `select ${STANDING_COLUMNS}, x.public_key_x as key_x
+         from leases l join tasks t on t.id = l.task_id join executors x on x.id = l.executor_id
+         where l.id = $1`,
+        [hold.lease_id],
+      );
+      // One that was completed or failed is found too: the executor may be repeating a call whose answer was lost.
+      const ended = row?.lease_end === "completed" || row?.lease_end === "failed";
+      if (!row || !(isHeld(executorId, hold, row) || (ended && isLatest(executorId, hold, row)))) {
+        throw refusal(executorId, hold, row);
+      }
+      return {
+        leaseId: hold.lease_id as LeaseId,
+        taskId: row.id,
+        executorId,
+        fence: hold.fence,
+        attempt: row.attempts,
+        spec: row.spec as TaskSpec,
+        specDigest: row.spec_digest as Digest,
+        executorKey: { kty: "OKP", crv: "Ed25519", x: row.key_x },
+        cancelRequested: row.cancel_requested,
+      };
+    },
+  };
+}
+
+function isLatest(executorId: ExecutorId, hold: Hold, standing: LeaseStanding): boolean {
+  return (
+    standing.owner === executorId &&
+    standing.current_lease_id === hold.lease_id &&
+    Number(standing.granted_fence) === hold.fence
+  );
+}
+
+function isHeld(executorId: ExecutorId, hold: Hold, standing: LeaseStanding | undefined): boolean {
+  if (!standing || !isLatest(executorId, hold, standing)) return false;
+  return standing.lease_end === null && !standing.over;
+}
+
+function holdsJson(holds: Held[]): string {
+  return JSON.stringify(holds.map(({ executorId, hold }) => ({ executor_id: executorId, ...hold })));
+}
+
+type RenewRow = { place: number; cancel_requested: boolean | null; draining: boolean };
+
+const INPUT = `
+input as materialized (
+  select * from rows from (
+    jsonb_to_recordset($1::text::jsonb) as (executor_id text, lease_id text, fence bigint)
+  ) with ordinality as i(executor_id, lease_id, fence, place)
+)`;
+
+/** Rows are locked in id order, so that batches over the same tasks cannot wait for each other. */
+const HELD_ROWS = `
+held as materialized (
+  select i.place, t.id, t.state from input i join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id
+  where ${HELD} order by t.id for update of t
+)`;
+
+const RENEW = `
+with ${INPUT}, ${HELD_ROWS},
+renewed as (
+  update tasks t set lease_expires_at = dsec_now() + $2::int * interval '1 ms'
+  from (select distinct id from held) h where t.id = h.id
+  returning t.id, t.cancel_requested
+)
+select i.place::int as place, r.cancel_requested, x.draining
+from input i join executors x on x.id = i.executor_id
+left join held h using (place) left join renewed r on r.id = h.id`;
+
+const START = `
+with ${INPUT}, ${HELD_ROWS},
+started as (
+  update tasks t set state = 'running', started_at = dsec_now(), last_seq = t.last_seq + 1
+  from held h where t.id = h.id and h.state = 'leased'
+  returning t.id, t.last_seq, t.fence, t.started_at, h.place
+),
+logged as (
+  insert into task_events (task_id, seq, at, type, fence, state)
+  select s.id, s.last_seq, s.started_at, 'state', s.fence, 'running' from started s
+)
+select place::int as place, id from started`;
+
+const STANDINGS = `
+with ${INPUT}
+select i.place::int as place, ${STANDING_COLUMNS}
+from input i join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id`;

@@ -1,0 +1,76 @@
+import postgres from "postgres";
+import { DsecError } from "#core/errors.ts";
+import type { Parameter, Query, Sql } from "./sql.ts";
+
+export type PostgresOptions = {
+  connectionsMax?: number;
+  /**
+   * The connection goes through a pooler that may give each transaction another session (PgBouncer, Hyperdrive):
+   * no prepared statements and no session settings then.
+   */
+  pooled?: boolean;
+  /** The application name that pg_stat_activity shows. */
+  name?: string;
+};
+
+/** `Sql` over postgres.js, which runs on Node and in workerd. */
+export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
+  const client = postgres(url, {
+    max: options.connectionsMax ?? 10,
+    prepare: !options.pooled,
+    // Array types would be looked up on every new connection; the store uses none.
+    fetch_types: false,
+    connect_timeout: 10,
+    backoff: (attempt) => Math.min(5, 0.05 * 2 ** attempt),
+    onnotice: () => {},
+    connection: {
+      application_name: options.name ?? "dsec",
+      // A generic plan that was made while a table was empty would go on scanning it when it is large.
+      // Compiling a statement takes longer than any of ours runs.
+      ...(options.pooled ? {} : { plan_cache_mode: "force_custom_plan", jit: "off" }),
+    },
+  });
+  return {
+    query: queryOver(client),
+    async transaction(work) {
+      try {
+        return (await client.begin((transaction) =>
+          work(queryOver(transaction), async (text) => void (await transaction.unsafe(text).simple())),
+        )) as Awaited<ReturnType<typeof work>>;
+      } catch (error) {
+        throw asDsecError(error);
+      }
+    },
+    close: () => client.end({ timeout: 5 }),
+  };
+}
+
+function queryOver(client: postgres.Sql | postgres.TransactionSql): Query {
+  return async <R>(text: string, parameters: readonly Parameter[] = []) => {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return (await client.unsafe(text, [...parameters])) as unknown as R[];
+      } catch (error) {
+        // The server rolled the statement back to break a deadlock: outside a transaction it can simply run again.
+        if (codeOf(error) === "40P01" && !("savepoint" in client) && attempt < 4) continue;
+        throw asDsecError(error);
+      }
+    }
+  };
+}
+
+/** Failures of the connection or the server become STORE_UNAVAILABLE; what a statement did wrong stays as it is. */
+function asDsecError(error: unknown): unknown {
+  const code = codeOf(error);
+  if (error instanceof DsecError || code === undefined) return error;
+  // SQLSTATE classes: 08 connection, 53 resources, 57P server stops or starts; the words are postgres.js's and libuv's.
+  const unavailable = /^(08|53|57P|CONNECT|E[A-Z]{4,})/.test(code);
+  if (!unavailable) return error;
+  const message = `the database does not answer (${code}); it is tried again with the next request`;
+  return new DsecError("STORE_UNAVAILABLE", message, { cause: error });
+}
+
+function codeOf(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === "string" ? code : undefined;
+}

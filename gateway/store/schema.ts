@@ -1,0 +1,168 @@
+/**
+ * The tables. `npx drizzle-kit generate` writes migrations/*.sql from this file; functions and whatever drizzle
+ * cannot say are custom migrations beside them. There are no foreign keys: rows are never deleted while another
+ * names them, and the share locks that foreign keys take on every insert would make all submissions of a key,
+ * and all claims of an executor, meet on one row.
+ */
+import { desc, sql } from "drizzle-orm";
+import {
+  bigint,
+  boolean,
+  customType,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  smallint,
+  text,
+  timestamp,
+  uniqueIndex,
+} from "drizzle-orm/pg-core";
+
+const time = (name: string) => timestamp(name, { withTimezone: true });
+const bytea = customType<{ data: Uint8Array }>({ dataType: () => "bytea" });
+/** A resource vector, in the order of core's AXES. New axes are appended. */
+const vector = (name: string) => integer(name).array().notNull();
+
+export const keys = pgTable("keys", {
+  id: text("id").primaryKey(),
+  name: text("name").notNull(),
+  scopes: jsonb("scopes").notNull(),
+  secretHash: bytea("secret_hash").notNull(),
+  createdAt: time("created_at").notNull(),
+  expiresAt: time("expires_at"),
+  revokedAt: time("revoked_at"),
+  lastUsedAt: time("last_used_at"),
+});
+
+/** Content that a key may name: what it uploaded and what its tasks put out. */
+export const artifacts = pgTable(
+  "artifacts",
+  {
+    keyId: text("key_id").notNull(),
+    digest: text("digest").notNull(),
+    sizeBytes: bigint("size_bytes", { mode: "number" }).notNull(),
+    createdAt: time("created_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.keyId, table.digest] })],
+);
+
+export const tasks = pgTable(
+  "tasks",
+  {
+    id: text("id").primaryKey(),
+    keyId: text("key_id").notNull(),
+    idempotencyKey: text("idempotency_key"),
+    state: text("state").notNull(),
+    spec: jsonb("spec").notNull(),
+    specDigest: text("spec_digest").notNull(),
+    labels: jsonb("labels").notNull(),
+    /** The image's name where only executors that have it may run the task; null for `host` and digests. */
+    imageName: text("image_name"),
+    resources: vector("resources"),
+    priority: smallint("priority").notNull(),
+    /** Place in the fair order among tasks of one priority: start tag of start-time fair queueing. */
+    rank: bigint("rank", { mode: "number" }).notNull(),
+    /** Not to be claimed before: the back-off of a retry. */
+    availableAt: time("available_at").notNull(),
+    attempts: integer("attempts").notNull(),
+    attemptsMax: integer("attempts_max").notNull(),
+    /** The latest lease. It stays after its end, so that a repeated or late call can be told what became of it. */
+    leaseId: text("lease_id"),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    executorId: text("executor_id"),
+    leaseExpiresAt: time("lease_expires_at"),
+    /** Null while held; then completed, failed, released or expired. */
+    leaseEnd: text("lease_end"),
+    cancelRequested: boolean("cancel_requested").notNull(),
+    /** `seq` of the task's latest event. */
+    lastSeq: integer("last_seq").notNull(),
+    createdAt: time("created_at").notNull(),
+    startedAt: time("started_at"),
+    finishedAt: time("finished_at"),
+    result: jsonb("result"),
+    attestationId: text("attestation_id"),
+  },
+  (table) => [
+    index("tasks_by_key").on(table.keyId, table.id),
+    uniqueIndex("tasks_idempotency")
+      .on(table.keyId, table.idempotencyKey)
+      .where(sql`idempotency_key is not null`),
+    index("tasks_queue").on(desc(table.priority), table.rank, table.id).where(sql`state = 'queued'`),
+    index("tasks_expiry").on(table.leaseExpiresAt).where(sql`state in ('leased', 'running')`),
+    index("tasks_held").on(table.executorId).where(sql`state in ('leased', 'running')`),
+    index("tasks_labels").using("gin", sql`labels jsonb_path_ops`).where(sql`labels <> '{}'::jsonb`),
+  ],
+);
+
+/** Every lease ever granted; only inserted. What became of it stands in its task. */
+export const leases = pgTable("leases", {
+  id: text("id").primaryKey(),
+  taskId: text("task_id").notNull(),
+  fence: bigint("fence", { mode: "number" }).notNull(),
+  executorId: text("executor_id").notNull(),
+  grantedAt: time("granted_at").notNull(),
+});
+
+/** Highest rank that was given to a key's tasks at a priority. */
+export const shares = pgTable(
+  "shares",
+  {
+    keyId: text("key_id").notNull(),
+    priority: smallint("priority").notNull(),
+    lastRank: bigint("last_rank", { mode: "number" }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.keyId, table.priority] })],
+);
+
+/** Virtual time of each priority: the highest rank claimed so far. A key that was idle starts from here. */
+export const turns = pgTable("turns", {
+  priority: smallint("priority").primaryKey(),
+  rank: bigint("rank", { mode: "number" }).notNull(),
+});
+
+export const taskEvents = pgTable(
+  "task_events",
+  {
+    taskId: text("task_id").notNull(),
+    seq: integer("seq").notNull(),
+    at: time("at").notNull(),
+    type: text("type").notNull(),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    state: text("state"),
+    reason: text("reason"),
+    stream: text("stream"),
+    offset: bigint("offset", { mode: "number" }),
+    /** Base64, as it came and as it goes out. */
+    data: text("data"),
+  },
+  (table) => [primaryKey({ columns: [table.taskId, table.seq] })],
+);
+
+export const executors = pgTable("executors", {
+  id: text("id").primaryKey(),
+  publicKeyX: text("public_key_x").notNull().unique("executors_public_key"),
+  capacity: vector("capacity"),
+  free: vector("free"),
+  images: jsonb("images").notNull(),
+  running: integer("running").notNull(),
+  build: text("build").notNull(),
+  host: jsonb("host").notNull(),
+  draining: boolean("draining").notNull(),
+  enrolledAt: time("enrolled_at").notNull(),
+  lastSeenAt: time("last_seen_at").notNull(),
+});
+
+export const attestations = pgTable(
+  "attestations",
+  {
+    id: text("id").primaryKey(),
+    taskId: text("task_id").notNull(),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    jwt: text("jwt").notNull(),
+    evidence: text("evidence").notNull(),
+    issuedAt: time("issued_at").notNull(),
+  },
+  (table) => [index("attestations_by_task").on(table.taskId)],
+);

@@ -1,0 +1,38 @@
+import { DsecError } from "#core/errors.ts";
+import type { Store, Wake } from "#gateway/ports.ts";
+import { artifactStore } from "./artifacts.ts";
+import { attestationStore } from "./attestations.ts";
+import { executorStore } from "./executors.ts";
+import { keyStore } from "./keys.ts";
+import { leaseStore } from "./leases.ts";
+import type { Sql } from "./sql.ts";
+import { taskStore } from "./tasks.ts";
+
+/** What each part of the store works with. */
+export type StoreContext = {
+  sql: Sql;
+  wake: Wake;
+  /** How long a lease lives without being renewed; LIMITS.leaseTtlMs unless given. */
+  leaseTtlMs?: number;
+};
+
+/** The store over a database that `migrate` has brought up to date. Owns `sql` from here on. */
+export function createStore(context: StoreContext): Store {
+  const { sql } = context;
+  return {
+    ...keyStore(context),
+    ...artifactStore(context),
+    ...taskStore(context),
+    ...leaseStore(context),
+    ...executorStore(context),
+    ...attestationStore(context),
+    async ping() {
+      try {
+        await sql.query("select 1");
+      } catch (cause) {
+        throw new DsecError("STORE_UNAVAILABLE", "the database does not answer", { cause });
+      }
+    },
+    close: () => sql.close(),
+  };
+}
