@@ -5,7 +5,10 @@ import type { Evidence } from "#core/wire/attestations.ts";
 import { ResourcesSchema } from "#core/wire/common.ts";
 import type { PublicKey } from "#core/wire/executors.ts";
 import { type Result, TaskSpecSchema } from "#core/wire/tasks.ts";
-import type { HeldLease } from "#gateway/ports.ts";
+import type { HeldLease, Signer } from "#gateway/ports.ts";
+import { issueAttestation } from "#gateway/signing/issue.ts";
+import { createKeyRing } from "#gateway/signing/key-ring.ts";
+import { generateWebCryptoSigner } from "#gateway/signing/webcrypto-signer.ts";
 import { signEvidence } from "#trace/attestation/evidence.ts";
 
 export const ISSUER = "https://dsec.example";
@@ -115,4 +118,34 @@ export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
   };
   const blobSize = async (digest: string) => blobs.get(digest) ?? null;
   return { held, result, evidence, blobSize, files };
+}
+
+/** A real attestation of a real attempt, and the ring that signed it. */
+export async function issuedAttestation(
+  options: { alg?: Signer["alg"]; outputCount?: number; signer?: Signer } = {},
+) {
+  const executor = new TestExecutor();
+  const attempt = await finishedAttempt(executor, options.outputCount);
+  const signer = options.signer ?? (await generateWebCryptoSigner(options.alg ?? "EdDSA"));
+  const keys = createKeyRing({ current: signer, now: () => NOW_MS });
+  const attestation = await issueAttestation({
+    ...attempt,
+    keys,
+    issuer: ISSUER,
+    now: NOW_MS,
+    evidence: await executor.sendEvidence(attempt.evidence),
+  });
+  return { ...attempt, executor, signer, keys, attestation, jwks: keys.jwks() };
+}
+
+/** A compact JWS over exactly these texts, signed or not as `sign` has it: for tokens that our own code never makes. */
+export async function forgeJws(
+  header: unknown,
+  payload: unknown,
+  sign: (bytes: Uint8Array) => Uint8Array | Promise<Uint8Array>,
+): Promise<string> {
+  const part = (value: unknown) =>
+    Buffer.from(typeof value === "string" ? value : JSON.stringify(value)).toString("base64url");
+  const signed = `${part(header)}.${part(payload)}`;
+  return `${signed}.${Buffer.from(await sign(Buffer.from(signed))).toString("base64url")}`;
 }
