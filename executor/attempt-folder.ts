@@ -1,0 +1,80 @@
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { CompleteRequestSchema, type Hold, HoldSchema } from "#core/wire/leases.ts";
+import { sandboxId } from "./plan.ts";
+
+/** The end of an attempt as it lies on disk until the gateway has taken it. */
+export type Finish = z.infer<typeof FinishSchema>;
+const FinishSchema = z.object({ hold: HoldSchema, complete: CompleteRequestSchema });
+
+/**
+ * One attempt's private folder: its standard input, what it wrote, its outputs, and at the end its finish. It lasts
+ * until the gateway has taken the finish or refused it, so that neither an outage nor a crash loses a result.
+ */
+export class AttemptFolder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Makes the folder and records the lease, which the next life of this executor answers for after a crash. */
+  static async create(attemptsDirectory: string, lease: Hold): Promise<AttemptFolder> {
+    const folder = new AttemptFolder(join(attemptsDirectory, sandboxId(lease)));
+    await mkdir(folder.path, { mode: 0o700 });
+    const hold: Hold = { lease_id: lease.lease_id, fence: lease.fence };
+    await writeFile(join(folder.path, "hold.json"), JSON.stringify(hold), { mode: 0o600 });
+    return folder;
+  }
+
+  /** Folders that an earlier life of this executor left. */
+  static async list(attemptsDirectory: string): Promise<AttemptFolder[]> {
+    const entries = await readdir(attemptsDirectory, { withFileTypes: true });
+    // Whatever is not a folder was not made here; a link in particular is not followed.
+    return entries
+      .filter((e) => e.isDirectory())
+      .map((e) => new AttemptFolder(join(attemptsDirectory, e.name)));
+  }
+
+  get stdin(): string {
+    return join(this.path, "stdin");
+  }
+  get stdout(): string {
+    return join(this.path, "stdout");
+  }
+  get stderr(): string {
+    return join(this.path, "stderr");
+  }
+  get outputs(): string {
+    return join(this.path, "outputs");
+  }
+
+  /** Written beside its place and renamed, so that a finish is whole or absent. */
+  async writeFinish(finish: Finish): Promise<void> {
+    const temporary = join(this.path, "finish.tmp");
+    await writeFile(temporary, JSON.stringify(finish), { mode: 0o600 });
+    await rename(temporary, join(this.path, "finish.json"));
+  }
+
+  /** The finish, or null where the attempt had not ended or its file is not whole. */
+  async readFinish(): Promise<Finish | null> {
+    return this.#read("finish.json", FinishSchema);
+  }
+
+  async readHold(): Promise<Hold | null> {
+    return this.#read("hold.json", HoldSchema);
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.path, { recursive: true, force: true });
+  }
+
+  async #read<Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema> | null> {
+    try {
+      return schema.parse(JSON.parse(await readFile(join(this.path, name), "utf8")));
+    } catch {
+      return null;
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import { createHash } from "node:crypto";
+import { openAsBlob } from "node:fs";
+import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
+import type { Hold } from "#core/wire/leases.ts";
+import type { Result, Stream } from "#core/wire/tasks.ts";
+import type { AttemptFolder, Finish } from "./attempt-folder.ts";
+import { outputFile } from "./collect.ts";
+import { wireText } from "./evidence.ts";
+import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
+import { untilAnswered } from "./retry.ts";
+
+const PARALLEL_UPLOADS = 4;
+
+export type Delivery = "delivered" | "lost";
+
+type Options = {
+  client: Pick<GatewayClient, "putBlob" | "complete" | "fail">;
+  /** ends the attempt to deliver, with its reason; the folder then stays for the next life */
+  signal: AbortSignal;
+  onFailure: (error: DsecError) => void;
+};
+
+/** What a stream that nothing was written to leaves. */
+export const EMPTY_STREAM: Stream = {
+  digest: digestOf(createHash("sha256").digest()),
+  kept_bytes: 0,
+  total_bytes: 0,
+};
+
+/**
+ * Brings a finished attempt to the gateway, through outages of any length: uploads what it left, then completes the
+ * lease. `lost` where the gateway answers that the lease is held no more; then nothing of it was taken. A result
+ * that the gateway refuses for what it is fails the attempt with the refusal as its message.
+ * @param options.flushed resolves once the live output is with the gateway, which takes none after the completion
+ */
+export async function deliver(
+  finish: Finish,
+  folder: AttemptFolder,
+  options: Options & { flushed: Promise<void> },
+): Promise<Delivery> {
+  const { client, signal, onFailure } = options;
+  const { hold, complete } = finish;
+  try {
+    await Promise.all([upload(finish, folder, options), options.flushed]);
+    await untilAnswered(() => client.complete(hold.lease_id, complete, signal), { signal, onFailure });
+    return "delivered";
+  } catch (error) {
+    if (isLeaseLost(error)) return "lost";
+    if (!(error instanceof DsecError) || signal.aborted) throw error;
+    onFailure(error);
+    const message = wireText(`the gateway refused the result: ${error.code}: ${error.message}`);
+    await failLease(hold, { message, evidence: null }, options);
+    return "lost";
+  }
+}
+
+/** Tells the gateway that a fault of ours ended the attempt. No-op where the lease is held no more. */
+export async function failLease(
+  hold: Hold,
+  failure: { message: string; evidence: string | null },
+  options: Options,
+): Promise<void> {
+  const { client, signal, onFailure } = options;
+  const fail = async (evidence: string | null) => {
+    const request = { fence: hold.fence, message: failure.message, evidence };
+    await untilAnswered(() => client.fail(hold.lease_id, request, signal), { signal, onFailure });
+  };
+  try {
+    await fail(failure.evidence);
+  } catch (error) {
+    if (isLeaseLost(error)) return;
+    if (failure.evidence === null || !(error instanceof DsecError) || signal.aborted) throw error;
+    // That the attempt failed is to be known even where the evidence of it is not believed.
+    onFailure(error);
+    await fail(null);
+  }
+}
+
+async function upload(finish: Finish, folder: AttemptFolder, options: Options): Promise<void> {
+  const { client, signal, onFailure } = options;
+  const files = [...filesByDigest(finish.complete.result, folder)];
+  const worker = async () => {
+    for (let next = files.pop(); next !== undefined; next = files.pop()) {
+      const [digest, path] = next;
+      const content = await openAsBlob(path);
+      await untilAnswered(() => client.putBlob(finish.hold, digest, content, signal), { signal, onFailure });
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(PARALLEL_UPLOADS, files.length) }, worker));
+}
+
+/** Where each content of the result lies. No bytes have no file and need no upload. */
+function filesByDigest(result: Result, folder: AttemptFolder): Map<Digest, string> {
+  const files = new Map<Digest, string>();
+  for (const { digest, size } of result.outputs) {
+    if (size > 0) files.set(digest as Digest, outputFile(folder.outputs, digest));
+  }
+  for (const name of ["stdout", "stderr"] as const) {
+    const { digest, kept_bytes } = result[name];
+    if (kept_bytes > 0) files.set(digest as Digest, folder[name]);
+  }
+  return files;
+}

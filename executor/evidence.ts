@@ -1,0 +1,88 @@
+import { existsSync } from "node:fs";
+import { arch, hostname, release } from "node:os";
+import type { Digest } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Evidence, Isolation } from "#core/wire/attestations.ts";
+import type { EnrolRequest } from "#core/wire/executors.ts";
+import type { Lease } from "#core/wire/leases.ts";
+import type { Result } from "#core/wire/tasks.ts";
+import type { Observation, SandboxEnd } from "#native/index.ts";
+import packageJson from "../package.json" with { type: "json" };
+
+/** Name and version of this executor's code, as enrolment and evidence give it. */
+export const BUILD = `dsec ${packageJson.version}`;
+
+export type HostInfo = EnrolRequest["host"];
+
+/** What there is to say of a sandbox that lived. */
+export type Lived = { observation: Observation; launchUs: number; end: SandboxEnd };
+
+/** The evidence of one attempt: what it was asked, where it ran, what was observed and what came of it. */
+export function buildEvidence(facts: {
+  lease: Lease;
+  executorId: string;
+  host: HostInfo;
+  imageDigest: Digest;
+  lived: Lived | null;
+  result: Result;
+}): Evidence {
+  const { lease, lived } = facts;
+  const { spec } = lease;
+  return {
+    profile: "urn:dsec:evidence:1",
+    task_id: lease.task_id,
+    lease_id: lease.lease_id,
+    fence: lease.fence,
+    attempt: lease.attempt,
+    executor_id: facts.executorId,
+    build: BUILD,
+    host: facts.host,
+    spec_digest: lease.spec_digest,
+    nonce: spec.nonce,
+    image: { name: spec.image, digest: facts.imageDigest },
+    resources: spec.resources,
+    isolation: lived && isolationOf(lived.observation),
+    result: facts.result,
+    durations_us: { launch: Math.round(lived?.launchUs ?? 0), run: Math.round(lived?.end.runUs ?? 0) },
+    usage: lived && {
+      cpu_us: Math.round(lived.end.usage.cpuUs),
+      memory_peak_bytes: lived.end.usage.memoryPeakBytes,
+    },
+  };
+}
+
+export function describeHost(): HostInfo {
+  return {
+    hostname: hostname().slice(0, 255),
+    kernel: release(),
+    // A host whose controllers are on v2 has no v1 memory hierarchy mounted (cgroups(7)).
+    cgroup: existsSync("/sys/fs/cgroup/memory/memory.limit_in_bytes") ? "v1" : "v2",
+    arch: arch(),
+  };
+}
+
+/** Text of ours for people, within the wire's bounds: no NUL, no lone surrogates, not too long. */
+export function wireText(text: string): string {
+  return text.toWellFormed().replaceAll("\0", "\\u0000").slice(0, LIMITS.errorTextChars).toWellFormed();
+}
+
+function isolationOf(observed: Observation): Isolation {
+  return {
+    namespaces: observed.namespaces,
+    unshared: observed.unshared,
+    seccomp_mode: observed.seccompMode,
+    seccomp_filters: observed.seccompFilters,
+    no_new_privs: observed.noNewPrivs,
+    capabilities: observed.capabilities,
+    uid_map: { host_first: observed.uidMap.hostFirst, length: observed.uidMap.length },
+    cgroup: observed.cgroup,
+    limits: {
+      cpu_millis: observed.limits.cpuMillis,
+      memory_bytes: observed.limits.memoryBytes,
+      pids: observed.limits.pids,
+      disk_iops: observed.limits.diskIops,
+    },
+    interfaces: observed.interfaces,
+    root_filesystem: observed.rootFilesystem,
+  };
+}

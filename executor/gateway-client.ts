@@ -1,0 +1,253 @@
+import type { z } from "zod";
+import { DsecError, type ErrorCode } from "#core/errors.ts";
+import type { Digest, ExecutorId, LeaseId } from "#core/ids.ts";
+import { parseJson } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import { ErrorBodySchema } from "#core/wire/common.ts";
+import {
+  type EnrolRequest,
+  EnrolResponseSchema,
+  type HeartbeatRequest,
+  HeartbeatResponseSchema,
+} from "#core/wire/executors.ts";
+import {
+  type AcquireRequest,
+  AcquireResponseSchema,
+  CancellationsResponseSchema,
+  type CompleteRequest,
+  type EventsRequest,
+  EventsResponseSchema,
+  type FailRequest,
+  type Hold,
+  type Lease,
+  type RenewResponse,
+  RenewResponseSchema,
+} from "#core/wire/leases.ts";
+import { GatewayClock } from "./gateway-clock.ts";
+import type { Identity } from "./identity.ts";
+
+/** `globalThis.fetch`, or a gateway app's own in the same process. */
+export type Fetch = (request: Request) => Response | Promise<Response>;
+
+/** An answer comes within this, or the gateway counts as unreachable. Long polls have their wait on top. */
+const ANSWER_TIMEOUT_MS = 10_000;
+/** Uploads and downloads slower than this are given up and tried anew. */
+const TRANSFER_BYTES_PER_MS = 256;
+
+/**
+ * The executor's calls to its gateway, one method for each route. A call is made once and rejects with the
+ * gateway's own code, or GATEWAY_UNREACHABLE where no answer of a gateway came; `retry.ts` decides about more.
+ */
+export class GatewayClient {
+  readonly #url: string;
+  readonly #fetch: Fetch;
+  readonly #identity: Identity;
+  readonly clock = new GatewayClock();
+  #enrolled: { executorId: ExecutorId; issuer: string } | null = null;
+  #token: { text: string; useUntilMs: number } | null = null;
+
+  constructor(options: { gatewayUrl: string; fetch?: Fetch | undefined; identity: Identity }) {
+    this.#url = options.gatewayUrl.replace(/\/+$/, "");
+    this.#fetch = options.fetch ?? ((request) => fetch(request));
+    this.#identity = options.identity;
+  }
+
+  /** Enrols with an API key of scope `executors:enrol`. The same key pair gets the same executor id each time. */
+  async enrol(apiKey: string, request: EnrolRequest): Promise<ExecutorId> {
+    const answer = await this.#json(EnrolResponseSchema, "POST", "/v1/executors/enrol", {
+      json: request,
+      apiKey,
+    });
+    this.#enrolled = { executorId: answer.executor_id as ExecutorId, issuer: answer.issuer };
+    this.#token = null;
+    return this.#enrolled.executorId;
+  }
+
+  async heartbeat(beat: HeartbeatRequest, signal: AbortSignal): Promise<{ draining: boolean }> {
+    return this.#json(HeartbeatResponseSchema, "POST", "/v1/executors/heartbeat", { json: beat, signal });
+  }
+
+  async acquire(request: AcquireRequest, signal: AbortSignal): Promise<Lease[]> {
+    const waitMs = request.wait_ms;
+    const answer = await this.#json(AcquireResponseSchema, "POST", "/v1/leases", {
+      json: request,
+      signal,
+      waitMs,
+    });
+    return answer.leases;
+  }
+
+  async renew(leases: Hold[], signal: AbortSignal): Promise<RenewResponse> {
+    return this.#json(RenewResponseSchema, "POST", "/v1/leases/renew", { json: { leases }, signal });
+  }
+
+  /** Holds of this executor whose tasks were cancelled, as soon as there is one or after `waitMs`. */
+  async cancellations(waitMs: number, signal: AbortSignal): Promise<Hold[]> {
+    const path = `/v1/leases/cancellations?wait_ms=${waitMs}`;
+    return (await this.#json(CancellationsResponseSchema, "GET", path, { signal, waitMs })).leases;
+  }
+
+  async start(hold: Hold, signal: AbortSignal): Promise<void> {
+    await this.#call("POST", `/v1/leases/${hold.lease_id}/start`, { json: { fence: hold.fence }, signal });
+  }
+
+  /** Stores live output; returns the leases that are held no more. */
+  async sendEvents(events: EventsRequest["events"], signal: AbortSignal): Promise<LeaseId[]> {
+    const answer = await this.#json(EventsResponseSchema, "POST", "/v1/leases/events", {
+      json: { events },
+      signal,
+    });
+    return answer.lost as LeaseId[];
+  }
+
+  async complete(leaseId: string, request: CompleteRequest, signal: AbortSignal): Promise<void> {
+    await this.#call("POST", `/v1/leases/${leaseId}/complete`, { json: request, signal });
+  }
+
+  async fail(leaseId: string, request: FailRequest, signal: AbortSignal): Promise<void> {
+    await this.#call("POST", `/v1/leases/${leaseId}/fail`, { json: request, signal });
+  }
+
+  async release(hold: Hold, signal: AbortSignal): Promise<void> {
+    await this.#call("POST", `/v1/leases/${hold.lease_id}/release`, { json: { fence: hold.fence }, signal });
+  }
+
+  /** Uploads content under its digest on behalf of a lease. */
+  async putBlob(hold: Hold, digest: Digest, content: Blob, signal: AbortSignal): Promise<void> {
+    await this.#call("PUT", `/v1/leases/${hold.lease_id}/blobs/${digest}?fence=${hold.fence}`, {
+      body: content,
+      signal,
+      waitMs: Math.ceil(content.size / TRANSFER_BYTES_PER_MS),
+    });
+  }
+
+  /** The content of an artifact as it comes; the caller checks its digest. */
+  async getArtifact(digest: Digest, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+    const waitMs = LIMITS.artifactBytes / TRANSFER_BYTES_PER_MS;
+    const response = await this.#call("GET", `/v1/artifacts/${digest}`, { signal, waitMs });
+    return response.body ?? new Blob([]).stream();
+  }
+
+  async #json<Schema extends z.ZodType>(
+    schema: Schema,
+    method: string,
+    path: string,
+    options: CallOptions,
+  ): Promise<z.output<Schema>> {
+    const response = await this.#call(method, path, options);
+    let answer: unknown;
+    try {
+      answer = parseJson(new Uint8Array(await response.arrayBuffer()), `answer to ${method} ${path}`);
+    } catch (cause) {
+      throw this.#unreachable(method, path, "its answer is cut off or not JSON", cause);
+    }
+    const parsed = schema.safeParse(answer);
+    if (parsed.success) return parsed.data;
+    throw this.#unreachable(
+      method,
+      path,
+      `its answer is not of this protocol: ${parsed.error.message}`,
+      parsed.error,
+    );
+  }
+
+  async #call(method: string, path: string, options: CallOptions): Promise<Response> {
+    const timeout = AbortSignal.timeout(ANSWER_TIMEOUT_MS + (options.waitMs ?? 0));
+    const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
+    const headers: Record<string, string> = { authorization: `Bearer ${options.apiKey ?? this.#bearer()}` };
+    let body: Blob | string | undefined = options.body;
+    if (options.json !== undefined) {
+      headers["content-type"] = "application/json";
+      body = JSON.stringify(options.json);
+    } else if (body !== undefined) {
+      headers["content-type"] = "application/octet-stream";
+    }
+    const response = await this.#answer(method, path, { headers, signal, body: body ?? null }, options);
+    if (response.ok) return response;
+    const refusal = await this.#refusal(method, path, response);
+    // The token may have been made by a clock that this very answer has corrected: once more with a new one.
+    if (refusal.code === "UNAUTHENTICATED" && options.apiKey === undefined) {
+      this.#token = null;
+      headers.authorization = `Bearer ${this.#bearer()}`;
+      const second = await this.#answer(method, path, { headers, signal, body: body ?? null }, options);
+      if (second.ok) return second;
+    }
+    throw refusal;
+  }
+
+  async #answer(method: string, path: string, init: RequestInit, options: CallOptions): Promise<Response> {
+    const sentAtMs = performance.now();
+    let response: Response;
+    try {
+      response = await this.#fetch(new Request(this.#url + path, { method, ...init }));
+    } catch (cause) {
+      options.signal?.throwIfAborted();
+      throw this.#unreachable(method, path, (cause as Error).message, cause);
+    }
+    this.clock.observe(response.headers.get("date"), sentAtMs, performance.now());
+    return response;
+  }
+
+  #bearer(): string {
+    if (this.#enrolled === null) throw new Error("the executor calls its gateway before it has enrolled");
+    const nowMs = this.clock.nowMs();
+    // Also renewed where the clock was corrected backwards, for the token would then be from the future.
+    const lifeMs = (LIMITS.executorTokenTtlS * 1000) / 2;
+    if (this.#token === null || nowMs > this.#token.useUntilMs || nowMs < this.#token.useUntilMs - lifeMs) {
+      const { executorId, issuer } = this.#enrolled;
+      this.#token = { text: this.#identity.token(executorId, issuer, nowMs), useUntilMs: nowMs + lifeMs };
+    }
+    return this.#token.text;
+  }
+
+  async #refusal(method: string, path: string, response: Response): Promise<DsecError> {
+    let text: string;
+    try {
+      text = await response.text();
+    } catch (cause) {
+      return this.#unreachable(method, path, "its answer broke off", cause);
+    }
+    let parsed: z.infer<typeof ErrorBodySchema> | undefined;
+    try {
+      parsed = ErrorBodySchema.parse(parseJson(text, "error answer"));
+    } catch {
+      return this.#unreachable(method, path, `status ${response.status} without an error of this protocol`);
+    }
+    const { code, message, details } = parsed.error;
+    const retryAfterS = Number(response.headers.get("retry-after") ?? Number.NaN);
+    return new DsecError(code, message, {
+      details: {
+        ...details,
+        ...(Number.isFinite(retryAfterS) ? { retry_after_ms: retryAfterS * 1000 } : {}),
+      },
+    });
+  }
+
+  #unreachable(method: string, path: string, why: string, cause?: unknown): DsecError {
+    const message = `gateway ${this.#url}: ${method} ${path}: ${why}`;
+    return new DsecError("GATEWAY_UNREACHABLE", message.slice(0, LIMITS.errorTextChars), { cause });
+  }
+}
+
+type CallOptions = {
+  json?: unknown;
+  body?: Blob;
+  /** in place of the executor's own token */
+  apiKey?: string;
+  signal?: AbortSignal;
+  /** how long the answer may take beyond the usual */
+  waitMs?: number;
+};
+
+/** True where the gateway has refused for good: the lease is another's or nobody's, whatever is tried. */
+export function isLeaseLost(error: unknown): boolean {
+  return error instanceof DsecError && LEASE_LOST.has(error.code);
+}
+
+const LEASE_LOST = new Set<ErrorCode>([
+  "LEASE_FENCED",
+  "LEASE_EXPIRED",
+  "LEASE_NOT_FOUND",
+  "TASK_ALREADY_FINISHED",
+  "TASK_NOT_FOUND",
+]);

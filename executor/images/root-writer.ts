@@ -1,0 +1,143 @@
+import { createWriteStream } from "node:fs";
+import { chmod, chown, lchown, link, lstat, mkdir, symlink, unlink } from "node:fs/promises";
+import { dirname, join, normalize } from "node:path";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { DsecError } from "#core/errors.ts";
+
+export type Owner = { uid: number; gid: number; mode: number };
+
+/** So much may one image hold, unpacked. */
+const BYTES_MAX = 64 * 1024 * 1024 * 1024;
+const MEMBERS_MAX = 4_000_000;
+
+/**
+ * Builds an image's root in a private folder from members whose names nobody vouches for. Every member stays inside:
+ * a name may not be absolute or climb, and no member is written through a link, whoever made that link. Links
+ * themselves are kept as data, for they are followed only inside the sandbox, where `/` is the image's root.
+ */
+export class RootWriter {
+  readonly #root: string;
+  /** Folders known to be real folders of this root. */
+  readonly #folders = new Set<string>([""]);
+  members = 0;
+  bytes = 0;
+
+  /** @param root an empty folder that nobody else writes to */
+  constructor(root: string) {
+    this.#root = root;
+  }
+
+  async folder(name: string, owner: Owner): Promise<void> {
+    const path = await this.#enter(name);
+    if (path === "") return this.#own("", owner);
+    if (!this.#folders.has(path)) {
+      await this.#claim(path, "folder");
+      await mkdir(this.#at(path)).catch(ignoreExisting);
+      this.#folders.add(path);
+    }
+    await this.#own(path, owner);
+  }
+
+  async file(name: string, content: Readable, owner: Owner): Promise<void> {
+    const path = await this.#enter(name);
+    await this.#claim(path, "file");
+    const count = async function* (this: RootWriter, source: AsyncIterable<Buffer>) {
+      for await (const chunk of source) {
+        this.bytes += chunk.length;
+        if (this.bytes > BYTES_MAX) throw invalid(name, `the image holds more than ${BYTES_MAX} bytes`);
+        yield chunk;
+      }
+    };
+    // wx: what is there already, a link above all, is never opened.
+    await pipeline(
+      content,
+      count.bind(this),
+      createWriteStream(this.#at(path), { flags: "wx", mode: 0o600 }),
+    );
+    await this.#own(path, owner);
+  }
+
+  /** @param target kept as it is; refused where it is relative and climbs above the image's root */
+  async symbolicLink(name: string, target: string, owner: Omit<Owner, "mode">): Promise<void> {
+    const path = await this.#enter(name);
+    if (target === "" || target.includes("\0")) throw invalid(name, "it is a link to nothing");
+    if (!target.startsWith("/") && climbs(join(dirname(path), target))) {
+      throw invalid(name, `it is a link out of the image, to ${target}`);
+    }
+    await this.#claim(path, "link");
+    await symlink(target, this.#at(path));
+    await lchown(this.#at(path), owner.uid, owner.gid);
+  }
+
+  /** @param target name of an earlier member, from the image's root */
+  async hardLink(name: string, target: string): Promise<void> {
+    const path = await this.#enter(name);
+    const existing = await this.#enter(target);
+    const found = await lstat(this.#at(existing)).catch(() => null);
+    if (found === null || found.isDirectory()) {
+      throw invalid(name, `it is a hard link to ${target}, which is no earlier file of this image`);
+    }
+    await this.#claim(path, "link");
+    await link(this.#at(existing), this.#at(path));
+  }
+
+  /** Checks a member's name and makes the folders above it. Returns the name without `./` and slashes at its ends. */
+  async #enter(name: string): Promise<string> {
+    if (++this.members > MEMBERS_MAX) throw invalid(name, `the image has more than ${MEMBERS_MAX} members`);
+    if (name.startsWith("/")) throw invalid(name, "its name is absolute");
+    if (name.includes("\0")) throw invalid(name, "its name holds a NUL");
+    if (name.split("/").includes("..")) throw invalid(name, "its name climbs out of the image");
+    const path = normalize(name).replace(/^\.?\/*|\/+$/g, "");
+    if (path === ".") return "";
+    await this.#makeFolders(name, path);
+    return path;
+  }
+
+  async #makeFolders(name: string, path: string): Promise<void> {
+    const parent = dirname(path);
+    if (parent === "." || this.#folders.has(parent)) return;
+    await this.#makeFolders(name, parent);
+    const found = await lstat(this.#at(parent)).catch(() => null);
+    if (found === null) await mkdir(this.#at(parent), { mode: 0o755 });
+    else if (!found.isDirectory())
+      throw invalid(name, `${parent} is a link or a file, and it would be written through it`);
+    this.#folders.add(parent);
+  }
+
+  /** Makes room for a member: a later one of the same name replaces an earlier, as in tar, but never a folder. */
+  async #claim(path: string, kind: "folder" | "file" | "link"): Promise<void> {
+    if (path === "") throw invalid("/", `the image's root must be a folder, not a ${kind}`);
+    const found = await lstat(this.#at(path)).catch(() => null);
+    if (found === null) return;
+    if (found.isDirectory()) {
+      if (kind === "folder") return;
+      throw invalid(path, `it replaces a folder of the same name by a ${kind}`);
+    }
+    await unlink(this.#at(path));
+  }
+
+  /** Set-id bits are dropped: in a sandbox without privileges they can only mislead. */
+  async #own(path: string, owner: Owner): Promise<void> {
+    const at = this.#at(path);
+    await chown(at, owner.uid, owner.gid);
+    await chmod(at, owner.mode & 0o1777);
+  }
+
+  #at(path: string): string {
+    return path === "" ? this.#root : `${this.#root}/${path}`;
+  }
+}
+
+export function invalid(name: string, why: string): DsecError {
+  return new DsecError("IMAGE_INVALID", `image member ${JSON.stringify(name.slice(0, 300))}: ${why}`);
+}
+
+function climbs(path: string): boolean {
+  const normal = normalize(path);
+  return normal === ".." || normal.startsWith("../");
+}
+
+function ignoreExisting(error: NodeJS.ErrnoException): void {
+  if (error.code !== "EEXIST") throw error;
+}

@@ -1,0 +1,98 @@
+import { spawn } from "node:child_process";
+import { createReadStream } from "node:fs";
+import { open } from "node:fs/promises";
+import { Readable } from "node:stream";
+import { createGunzip, createZstdDecompress } from "node:zlib";
+import { extract, type Headers } from "tar-stream";
+import { DsecError } from "#core/errors.ts";
+import { invalid, RootWriter } from "./root-writer.ts";
+
+/** Unpacks a tar archive (ustar, GNU or pax; plain, gzip, xz or zstd) into an empty folder, member by member. */
+export async function extractTar(
+  archive: string,
+  root: string,
+  onProgress: (text: string) => void,
+): Promise<{ members: number; bytes: number }> {
+  const writer = new RootWriter(root);
+  const members = extract();
+  const source = await openArchive(archive);
+  source.on("error", (error) => members.destroy(error));
+  source.pipe(members);
+  try {
+    for await (const member of members) {
+      await takeMember(writer, member.header, Readable.from(member as AsyncIterable<Buffer>));
+      if (writer.members % 5_000 === 0) onProgress(`unpacked ${writer.members} files`);
+    }
+  } catch (cause) {
+    if (cause instanceof DsecError) throw cause;
+    throw new DsecError(
+      "IMAGE_INVALID",
+      `${archive} is not a whole tar archive: ${(cause as Error).message}`,
+      { cause },
+    );
+  } finally {
+    source.destroy();
+  }
+  if (writer.members === 0)
+    throw new DsecError("IMAGE_INVALID", `${archive} is not a tar archive, or it is empty`);
+  return writer;
+}
+
+async function takeMember(writer: RootWriter, header: Headers, content: Readable): Promise<void> {
+  const { name, linkname } = header;
+  const owner = { uid: header.uid ?? 0, gid: header.gid ?? 0, mode: header.mode ?? 0o644 };
+  switch (header.type) {
+    case "directory":
+      await writer.folder(name, owner);
+      break;
+    case "file":
+    case "contiguous-file":
+      await writer.file(name, content, owner);
+      return; // it has read the content
+    case "symlink":
+      await writer.symbolicLink(name, linkname ?? "", owner);
+      break;
+    case "link":
+      await writer.hardLink(name, linkname ?? "");
+      break;
+    default:
+      throw invalid(
+        name,
+        `it is a ${header.type ?? "member of unknown type"}; an image holds folders, files and links`,
+      );
+  }
+  content.resume();
+}
+
+/** The archive's bytes, unpacked by what its first bytes say; names of files say nothing. */
+async function openArchive(path: string): Promise<Readable> {
+  const file = await open(path, "r");
+  const magic = Buffer.alloc(6);
+  await file.read(magic, 0, magic.length, 0).finally(() => file.close());
+  const bytes = createReadStream(path, { highWaterMark: 1024 * 1024 });
+  if (magic.subarray(0, 2).equals(Buffer.from([0x1f, 0x8b]))) return through(bytes, createGunzip());
+  if (magic.readUInt32LE(0) === 0xfd2fb528) return through(bytes, createZstdDecompress());
+  if (magic.equals(Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00]))) {
+    bytes.destroy();
+    return unxz(path);
+  }
+  return bytes;
+}
+
+function through(bytes: Readable, decompress: NodeJS.ReadWriteStream & Readable): Readable {
+  bytes.on("error", (error) => decompress.destroy(error));
+  decompress.on("close", () => bytes.destroy());
+  return bytes.pipe(decompress);
+}
+
+/** Node has no xz; the xz(1) of every Debian has. */
+function unxz(path: string): Readable {
+  const child = spawn("xz", ["--decompress", "--stdout", "--", path], { stdio: ["ignore", "pipe", "pipe"] });
+  const message: Buffer[] = [];
+  child.stderr.on("data", (chunk: Buffer) => message.push(chunk));
+  child.on("error", (cause) => child.stdout.destroy(new Error(`xz does not start: ${cause.message}`)));
+  child.on("close", (code) => {
+    if (code !== 0) child.stdout.destroy(new Error(Buffer.concat(message).toString().trim()));
+  });
+  return child.stdout;
+}

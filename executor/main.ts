@@ -1,0 +1,338 @@
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { DsecError } from "#core/errors.ts";
+import { type Axis, axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
+import { fromWire, toWire, type WireResources } from "#core/wire/common.ts";
+import type { EventsRequest, Lease } from "#core/wire/leases.ts";
+import { ArtifactCache } from "./artifact-cache.ts";
+import { AttemptFolder } from "./attempt-folder.ts";
+import { watchCancellations } from "./cancellations.ts";
+import { measureCapacity } from "./capacity.ts";
+import { failLease } from "./deliver.ts";
+import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
+import { type Fetch, GatewayClient } from "./gateway-client.ts";
+import { imageNames, sendHeartbeats } from "./heartbeat.ts";
+import { type Identity, openIdentity } from "./identity.ts";
+import { hostViewDigest } from "./images/host-view.ts";
+import { ImageStore } from "./images/store.ts";
+import { LauncherKeeper } from "./launcher-keeper.ts";
+import { Leases } from "./leases.ts";
+import { Ledger } from "./ledger.ts";
+import { LiveEvents } from "./live-events.ts";
+import { Puller } from "./pull.ts";
+import { recoverAttempts } from "./recover.ts";
+import { renewLeases } from "./renew.ts";
+import { isPassing, untilAnswered } from "./retry.ts";
+import { type AttemptEvent, type RunParts, runAttempt } from "./run.ts";
+
+export type ExecutorOptions = {
+  gatewayUrl: string;
+  /** API key of scope `executors:enrol` */
+  token: string;
+  /** Private folder: key, images, input cache, attempts under way. One living executor for each. */
+  dataDirectory: string;
+  /** Axes to offer in place of what is measured. */
+  capacity?: Partial<WireResources>;
+  /** In place of HTTP, for a gateway in the same process. */
+  fetch?: Fetch;
+  log: (event: LogEvent) => void;
+  onEvent?: (event: AttemptEvent) => void;
+  /** How long a drain waits for running tasks before it gives their leases back. */
+  drainGraceMs?: number;
+  /** Gives up the start, which otherwise waits for a gateway that does not answer. */
+  signal?: AbortSignal;
+};
+
+export type LogEvent = { level: "info" | "warn" | "error"; message: string; [field: string]: unknown };
+
+export type Executor = {
+  readonly executorId: string;
+  readonly capacity: Resources;
+  /** Pulls no more, lets running tasks end within the grace, gives the other leases back unburned, and closes. */
+  drain(): Promise<void>;
+  /** Ends at once: kills the sandboxes and gives their leases back. A finished result goes on from disk next time. */
+  close(): Promise<void>;
+  /** Resolves when this executor has ended; rejects where its launcher was lost for good. */
+  readonly done: Promise<void>;
+};
+
+const DRAIN_GRACE_MS = 10 * 60_000;
+/** So long `close` tries to give leases back and to deliver what is finished. */
+const FAREWELL_MS = 5_000;
+
+/**
+ * Starts an executor: cleans up what its last life left, enrols, and runs the tasks that the gateway grants until it
+ * is drained or closed.
+ *
+ * Rejects where the host cannot run sandboxes, the data folder is another living executor's, or the token is refused
+ * (UNAUTHENTICATED, FORBIDDEN). A gateway that does not answer is waited for.
+ */
+export async function startExecutor(options: ExecutorOptions): Promise<Executor> {
+  const { dataDirectory, log } = options;
+  const directories = await makeDirectories(dataDirectory);
+  // First, for it holds the lock on the data folder and removes what an earlier daemon left.
+  const launcher = await LauncherKeeper.start({ stateDirectory: directories.launcher }, (error) =>
+    log({ level: "error", message: `the launcher was lost: ${error.message}; starting it again` }),
+  );
+  try {
+    const [identity, images, capacity, hostDigest, folders] = await Promise.all([
+      openIdentity(dataDirectory),
+      ImageStore.open(dataDirectory),
+      measureCapacity(dataDirectory, options.capacity),
+      hostViewDigest(),
+      AttemptFolder.list(directories.attempts),
+    ]);
+    const client = new GatewayClient({ gatewayUrl: options.gatewayUrl, fetch: options.fetch, identity });
+    const artifacts = await ArtifactCache.open(directories.artifacts, (digest, signal) =>
+      client.getArtifact(digest, signal),
+    );
+    const host = describeHost();
+    const reporter = new FailureReporter(log);
+    const enrol = async () => {
+      const request = {
+        public_key: identity.publicKey,
+        capacity: toWire(capacity),
+        images: await imageNames(images),
+        build: BUILD,
+        host,
+      };
+      return client.enrol(options.token, request);
+    };
+    const executorId = await untilAnswered(enrol, {
+      signal: options.signal ?? new AbortController().signal,
+      onFailure: reporter.report,
+    });
+    reporter.reached();
+    log({ level: "info", message: `executor ${executorId} enrolled`, capacity: toWire(capacity) });
+    return new RunningExecutor({
+      ...{ options, executorId, capacity, identity, images, artifacts, client, host, hostDigest, launcher },
+      ...{ folders, enrol, reporter, attemptsDirectory: directories.attempts },
+    });
+  } catch (error) {
+    await launcher.close();
+    throw error;
+  }
+}
+
+type Made = {
+  options: ExecutorOptions;
+  executorId: string;
+  capacity: Resources;
+  identity: Identity;
+  images: ImageStore;
+  artifacts: ArtifactCache;
+  client: GatewayClient;
+  host: HostInfo;
+  hostDigest: Awaited<ReturnType<typeof hostViewDigest>>;
+  launcher: LauncherKeeper;
+  folders: AttemptFolder[];
+  enrol: () => Promise<unknown>;
+  reporter: FailureReporter;
+  attemptsDirectory: string;
+};
+
+class RunningExecutor implements Executor {
+  readonly executorId: string;
+  readonly capacity: Resources;
+  readonly done: Promise<void>;
+  readonly #made: Made;
+  readonly #leases = new Leases();
+  readonly #ledger: Ledger;
+  readonly #puller: Puller;
+  readonly #parts: RunParts;
+  readonly #attempts = new Set<Promise<void>>();
+  readonly #loops: Promise<unknown>;
+  /** Ends what keeps leases alive and delivers results. */
+  readonly #closing = new AbortController();
+  readonly #ended = Promise.withResolvers<void>();
+  #state: "running" | "draining" | "closing" = "running";
+
+  constructor(made: Made) {
+    this.#made = made;
+    this.executorId = made.executorId;
+    this.capacity = made.capacity;
+    this.done = this.#ended.promise;
+    this.done.catch(() => {}); // also where nobody waits for it
+    this.#ledger = new Ledger(made.capacity);
+    const onFailure = made.reporter.report;
+    const signal = this.#closing.signal;
+    const { client, images } = made;
+    const leases = this.#leases;
+    this.#parts = {
+      ...made,
+      hostViewDigest: made.hostDigest,
+      leases,
+      live: new LiveEvents((events) => this.#sendEvents(events)),
+      dataDirectory: made.options.dataDirectory,
+      closing: signal,
+      onFailure,
+      onEvent: (event) => made.options.onEvent?.(event),
+    };
+    this.#puller = new Puller({
+      client,
+      ledger: this.#ledger,
+      onLease: (lease, askedAtMs) => this.#onLease(lease, askedAtMs),
+      onFailure,
+    });
+    const onDraining = (draining: boolean) => {
+      made.reporter.reached();
+      if (draining) this.#puller.pause();
+      else this.#puller.resume();
+    };
+    this.#loops = Promise.all([
+      renewLeases({ client, leases, signal, onFailure }),
+      watchCancellations({ client, leases, signal, onFailure }),
+      sendHeartbeats({
+        ...{ client, ledger: this.#ledger, leases, images, signal },
+        ...{ onDraining, enrolAgain: made.enrol, onFailure },
+      }),
+      recoverAttempts({ folders: made.folders, client, signal, onFailure }),
+    ]);
+    made.launcher.broken.catch((error: DsecError) => {
+      made.options.log({ level: "error", message: error.message });
+      this.#ended.reject(error);
+      void this.close();
+    });
+    this.#puller.offer();
+  }
+
+  async drain(): Promise<void> {
+    if (this.#state === "running") {
+      this.#state = "draining";
+      this.#made.options.log({ level: "info", message: `draining: ${this.#leases.size} tasks still run` });
+      void this.#drainThenClose();
+    }
+    await this.done;
+  }
+
+  async close(): Promise<void> {
+    if (this.#state !== "closing") {
+      this.#state = "closing";
+      await this.#puller.stop();
+      this.#leases.stopAll("released");
+      await this.#attemptsEnded(FAREWELL_MS);
+      this.#closing.abort();
+      await Promise.all([...this.#attempts, this.#loops]);
+      await this.#made.launcher.close();
+      this.#ended.resolve();
+    }
+    await this.done;
+  }
+
+  async #drainThenClose(): Promise<void> {
+    await this.#puller.stop();
+    await this.#attemptsEnded(this.#made.options.drainGraceMs ?? DRAIN_GRACE_MS);
+    await this.close();
+  }
+
+  /** Waits for all attempts, at most so long, and no longer once the executor closes. */
+  async #attemptsEnded(graceMs: number): Promise<void> {
+    if (this.#attempts.size === 0) return;
+    const timer = Promise.withResolvers<void>();
+    const timeout = setTimeout(timer.resolve, graceMs);
+    await Promise.race([Promise.all(this.#attempts), timer.promise, this.done.catch(() => {})]);
+    clearTimeout(timeout);
+  }
+
+  #onLease(lease: Lease, askedAtMs: number): void {
+    const held = this.#leases.add(lease, askedAtMs);
+    const attempt = this.#run(held).finally(() => {
+      this.#leases.remove(lease.lease_id);
+      this.#attempts.delete(attempt);
+    });
+    this.#attempts.add(attempt);
+  }
+
+  async #run(held: ReturnType<Leases["add"]>): Promise<void> {
+    const { lease, hold } = held;
+    const { log } = this.#made.options;
+    const asked = fromWire(lease.spec.resources);
+    this.#parts.onEvent({ type: "leased", taskId: lease.task_id, leaseId: lease.lease_id });
+    if (this.#state !== "running") {
+      // Granted while pulling stopped: given back before anything was done under it.
+      await this.#parts.client.release(hold, this.#closing.signal).catch(this.#parts.onFailure);
+      return;
+    }
+    if (!this.#ledger.take(asked)) {
+      const axis = axisThatDoesNotFit(asked, this.#ledger.free()) ?? "cpu_millis";
+      const message = this.#doesNotFit(lease, axis, asked);
+      log({ level: "error", message });
+      const options = { ...this.#parts, signal: this.#closing.signal };
+      await failLease(hold, { message, evidence: null }, options).catch(this.#parts.onFailure);
+      return;
+    }
+    let taken = true;
+    await runAttempt(held, this.#parts, () => {
+      if (!taken) return;
+      taken = false;
+      this.#ledger.give(asked);
+      this.#puller.offer();
+    });
+  }
+
+  #doesNotFit(lease: Lease, axis: Axis, asked: Resources): string {
+    const free = toWire(this.#ledger.free());
+    const name = WIRE_NAME[axis] as keyof WireResources;
+    return `${INSUFFICIENT[axis]}: task ${lease.task_id} asks for ${name} ${toWire(asked)[name]}, executor ${this.executorId} has ${free[name]} left`;
+  }
+
+  async #sendEvents(events: EventsRequest["events"]): Promise<void> {
+    const { client, onFailure } = this.#parts;
+    const signal = this.#closing.signal;
+    const send = async () => {
+      // Judged at each try: a lease may have been lost while the gateway was away.
+      const writable = events.filter((event) => this.#leases.mayWrite(event.lease_id));
+      if (writable.length === 0) return;
+      for (const leaseId of await client.sendEvents(writable, signal)) this.#leases.stop(leaseId, "lost");
+    };
+    try {
+      await untilAnswered(send, { signal, onFailure });
+    } catch (error) {
+      if (!signal.aborted) onFailure(error);
+      throw error;
+    }
+  }
+}
+
+/** Logs failures so that an outage is a line at its begin and one at its end, not one for each call. */
+class FailureReporter {
+  readonly #log: ExecutorOptions["log"];
+  #outageLoggedAtMs: number | null = null;
+
+  constructor(log: ExecutorOptions["log"]) {
+    this.#log = log;
+  }
+
+  readonly report = (error: unknown): void => {
+    const message = error instanceof Error ? error.message : String(error);
+    if (!isPassing(error)) {
+      this.#log({ level: "error", message, code: error instanceof DsecError ? error.code : undefined });
+      return;
+    }
+    const nowMs = performance.now();
+    if (this.#outageLoggedAtMs !== null && nowMs - this.#outageLoggedAtMs < OUTAGE_LOG_EVERY_MS) return;
+    this.#outageLoggedAtMs = nowMs;
+    this.#log({ level: "warn", message: `${message}; trying again`, code: error.code });
+  };
+
+  /** An answer came: where an outage was logged, so is its end. */
+  reached(): void {
+    if (this.#outageLoggedAtMs === null) return;
+    this.#outageLoggedAtMs = null;
+    this.#log({ level: "info", message: "the gateway answers again" });
+  }
+}
+
+const OUTAGE_LOG_EVERY_MS = 30_000;
+
+async function makeDirectories(dataDirectory: string) {
+  const directories = {
+    launcher: join(dataDirectory, "launcher"),
+    attempts: join(dataDirectory, "attempts"),
+    artifacts: join(dataDirectory, "artifacts"),
+  };
+  for (const path of [dataDirectory, ...Object.values(directories)]) {
+    await mkdir(path, { recursive: true, mode: 0o700 });
+  }
+  return directories;
+}

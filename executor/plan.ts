@@ -1,0 +1,65 @@
+import { DsecError } from "#core/errors.ts";
+import { axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
+import { fromWire } from "#core/wire/common.ts";
+import type { Lease } from "#core/wire/leases.ts";
+import type { LaunchPlan } from "#native/index.ts";
+
+/** What a command finds in its environment when the task does not say otherwise. */
+export const DEFAULT_ENVIRONMENT = {
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+  HOME: "/root",
+  LANG: "C.UTF-8",
+};
+
+const MEBIBYTE = 1024 * 1024;
+
+/**
+ * The plan of one attempt, as data. The resources are judged once more against what is free on this host now:
+ * INSUFFICIENT_… here means that the host has less than it offered, and nothing has been created yet.
+ */
+export function planLaunch(
+  lease: Lease,
+  prepared: {
+    image: LaunchPlan["image"];
+    /** host paths of the inputs, in the order of the spec */
+    inputPaths: string[];
+    stdinPath: string | null;
+    free: Resources;
+  },
+): LaunchPlan {
+  const { spec } = lease;
+  const asked = fromWire(spec.resources);
+  const axis = axisThatDoesNotFit(asked, prepared.free);
+  if (axis !== undefined) {
+    throw new DsecError(
+      INSUFFICIENT[axis],
+      `task ${lease.task_id} asks for ${WIRE_NAME[axis]} ${asked[axis]}${axis === "cpu_millis" ? "m" : ""}, ` +
+        `but this host has only ${prepared.free[axis]} left; it is retried elsewhere`,
+      { details: { axis: WIRE_NAME[axis], asked: asked[axis], free: prepared.free[axis] } },
+    );
+  }
+  return {
+    id: sandboxId(lease),
+    image: prepared.image,
+    argv: spec.command,
+    env: { ...DEFAULT_ENVIRONMENT, DSEC_TASK_ID: lease.task_id, ...spec.env },
+    workingDirectory: spec.working_directory,
+    stdinPath: prepared.stdinPath,
+    hostname: "sandbox",
+    mounts: spec.inputs.map((input, i) => ({ source: prepared.inputPaths[i]!, target: input.mount_path })),
+    limits: {
+      cpuMillis: asked.cpu_millis,
+      memoryBytes: asked.memory_mb * MEBIBYTE,
+      pids: asked.pids,
+      diskIops: asked.disk_iops,
+      // To the launcher 0 is no limit; a task that asked for no disk gets the least, not all.
+      diskBytes: Math.max(1, asked.disk_mb) * MEBIBYTE,
+    },
+    timeoutMs: spec.timeout_ms,
+  };
+}
+
+/** Names the sandbox and its folder: a task leased twice by one executor must not meet what the first attempt left. */
+export function sandboxId(lease: { lease_id: string; fence: number }): string {
+  return `${lease.lease_id}_${lease.fence}`;
+}

@@ -1,0 +1,96 @@
+import { LIMITS } from "#core/limits.ts";
+import type { Resources } from "#core/resources.ts";
+import { toWire } from "#core/wire/common.ts";
+import type { Lease } from "#core/wire/leases.ts";
+import type { GatewayClient } from "./gateway-client.ts";
+import type { Ledger } from "./ledger.ts";
+import { backoffMs, isPassing, pause } from "./retry.ts";
+
+/** So many polls may stand at once, each offering a part of what is free. */
+const OPEN_POLLS = 4;
+/** A poll that offers only a part ends this soon, so that what was freed meanwhile is offered together with it. */
+const PART_WAIT_MS = 1_000;
+
+/**
+ * Long-polls for leases with what the ledger has free, several leases at once. Resources that come free while a poll
+ * stands are offered in a poll of their own: an open poll is never aborted to change its offer, because a grant that
+ * crosses the abort would be a lease that nobody runs.
+ */
+export class Puller {
+  readonly #client: Pick<GatewayClient, "acquire">;
+  readonly #ledger: Ledger;
+  readonly #onLease: (lease: Lease, askedAtMs: number) => void;
+  readonly #onFailure: (error: unknown) => void;
+  readonly #stop = new AbortController();
+  readonly #polls = new Set<Promise<void>>();
+  #state: "pulling" | "paused" | "waiting" | "stopped" = "pulling";
+  #failures = 0;
+
+  /** @param onLease called for each granted lease, also for one that comes in while pulling stops */
+  constructor(options: {
+    client: Pick<GatewayClient, "acquire">;
+    ledger: Ledger;
+    onLease: (lease: Lease, askedAtMs: number) => void;
+    onFailure: (error: unknown) => void;
+  }) {
+    this.#client = options.client;
+    this.#ledger = options.ledger;
+    this.#onLease = options.onLease;
+    this.#onFailure = options.onFailure;
+  }
+
+  /** Offers what is free. To be called at the start and whenever something was freed. */
+  offer(): void {
+    if (this.#state !== "pulling" || this.#polls.size >= OPEN_POLLS) return;
+    const offer = this.#ledger.offer();
+    if (offer === null) return;
+    const poll = this.#poll(offer).finally(() => {
+      this.#polls.delete(poll);
+      this.offer();
+    });
+    this.#polls.add(poll);
+  }
+
+  /** Begins no new poll until `resume`; one that stands may still bring a lease. */
+  pause(): void {
+    if (this.#state !== "stopped") this.#state = "paused";
+  }
+
+  resume(): void {
+    if (this.#state !== "paused") return;
+    this.#state = "pulling";
+    this.offer();
+  }
+
+  /** Ends all polls for good. A lease that was granted meanwhile is still handed to `onLease` before this resolves. */
+  async stop(): Promise<void> {
+    this.#state = "stopped";
+    this.#stop.abort();
+    await Promise.all(this.#polls);
+  }
+
+  async #poll(offer: Resources): Promise<void> {
+    const askedAtMs = performance.now();
+    const wait_ms = this.#ledger.isWhole(offer) ? LIMITS.longPollMs : PART_WAIT_MS;
+    const request = { free: toWire(offer), max_leases: LIMITS.leaseBatch, wait_ms };
+    let leases: Lease[];
+    try {
+      leases = await this.#client.acquire(request, this.#stop.signal);
+      this.#failures = 0;
+    } catch (error) {
+      this.#ledger.withdraw(offer);
+      if (!this.#stop.signal.aborted) await this.#backOff(error);
+      return;
+    }
+    this.#ledger.withdraw(offer);
+    for (const lease of leases) this.#onLease(lease, askedAtMs);
+  }
+
+  async #backOff(error: unknown): Promise<void> {
+    this.#onFailure(error);
+    if (this.#state === "pulling") this.#state = "waiting";
+    const waitMs = backoffMs(++this.#failures, isPassing(error) ? error : undefined);
+    await pause(waitMs, this.#stop.signal).catch(() => {});
+    if (this.#state === "waiting") this.#state = "pulling";
+  }
+}

@@ -1,0 +1,204 @@
+import { DsecError } from "#core/errors.ts";
+import { type Digest, isDigest } from "#core/ids.ts";
+import type { Outcome } from "#core/task.ts";
+import type { Result } from "#core/wire/tasks.ts";
+import type { LaunchPlan } from "#native/index.ts";
+import { signEvidence } from "#trace/attestation/evidence.ts";
+import { AttemptFolder, type Finish } from "./attempt-folder.ts";
+import { deliver, EMPTY_STREAM, failLease } from "./deliver.ts";
+import { buildEvidence, type HostInfo, type Lived, wireText } from "./evidence.ts";
+import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
+import type { Identity } from "./identity.ts";
+import type { ImageStore } from "./images/store.ts";
+import { type HeldLease, type Leases, stopOf } from "./leases.ts";
+import { launchFailed } from "./outcome.ts";
+import { untilAnswered } from "./retry.ts";
+import { runInSandbox, type SandboxParts, withoutOutputs } from "./sandbox-run.ts";
+
+/** What became of an attempt, told as it happens. */
+export type AttemptEvent = { taskId: string; leaseId: string } & (
+  | { type: "leased" | "running" | "delivered" | "lost" | "released" }
+  | { type: "ended"; outcome: Outcome }
+  | { type: "failed"; message: string }
+);
+
+export type RunParts = SandboxParts & {
+  executorId: string;
+  host: HostInfo;
+  hostViewDigest: Digest;
+  identity: Identity;
+  client: GatewayClient;
+  leases: Leases;
+  images: ImageStore;
+  attemptsDirectory: string;
+  /** aborts when this executor ends, whatever is still to be delivered */
+  closing: AbortSignal;
+  onFailure: (error: unknown) => void;
+  onEvent: (event: AttemptEvent) => void;
+};
+
+/**
+ * Runs one attempt from its lease to the gateway's answer. It never rejects: whatever goes wrong is told to the
+ * gateway while the lease is held, and nothing is told once it is lost. On return nothing of the attempt is left on
+ * this host, except a result that could not be delivered before `closing`: its folder stays for the next life.
+ * @param freed called when the attempt's resources are free again, which is before its delivery, and again at the end
+ */
+export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => void): Promise<void> {
+  const { lease, hold } = held;
+  const tell = (event: Told) => parts.onEvent({ ...event, taskId: lease.task_id, leaseId: lease.lease_id });
+  const started = start(held, parts, tell);
+  let folder: AttemptFolder | null = null;
+  let destroyed: Promise<void> = Promise.resolve();
+  try {
+    folder = await AttemptFolder.create(parts.attemptsDirectory, hold);
+    const ended = await endOf(held, folder, started, parts);
+    destroyed = ended.destroyed.finally(freed);
+    destroyed.catch(parts.onFailure);
+    await started;
+    if (stopOf(held) === "lost") throw held.stopped.signal.reason;
+    const finish = await signFinish(held, ended, parts);
+    await folder.writeFinish(finish);
+    tell({ type: "ended", outcome: finish.complete.result.outcome });
+    const flushed = parts.live.flushed(lease.lease_id);
+    tell({ type: await deliver(finish, folder, { ...parts, signal: parts.closing, flushed }) });
+    await folder.remove();
+  } catch (error) {
+    if (await giveUp(held, error, parts, tell)) await folder?.remove();
+  } finally {
+    parts.live.drop(lease.lease_id);
+    await destroyed.catch(() => {}); // told above
+    freed();
+  }
+}
+
+type Told =
+  | { type: "running" | "delivered" | "lost" | "released" }
+  | { type: "ended"; outcome: Outcome }
+  | { type: "failed"; message: string };
+
+/** Tells the gateway that the attempt begins. A lease that is gone already stops the attempt. */
+function start(held: HeldLease, parts: RunParts, tell: (event: Told) => void): Promise<void> {
+  const { signal } = held.stopped;
+  const started = untilAnswered(() => parts.client.start(held.hold, signal), {
+    signal,
+    onFailure: parts.onFailure,
+  });
+  return started.then(
+    () => tell({ type: "running" }),
+    (error: unknown) => {
+      // Cancelled before it began: that too is an end to be told, and completing does not need the start.
+      if (stopOf(held) === "cancelled") return;
+      parts.leases.stop(held.lease.lease_id, "lost");
+      if (!isLeaseLost(error) && !signal.aborted) parts.onFailure(error);
+    },
+  );
+}
+
+/** How an attempt ended, with or without a sandbox. */
+type Ended = {
+  imageDigest: Digest;
+  lived: Lived | null;
+  result: Result;
+  destroyed: Promise<void>;
+};
+
+async function endOf(
+  held: HeldLease,
+  folder: AttemptFolder,
+  started: Promise<void>,
+  parts: RunParts,
+): Promise<Ended> {
+  const image = await findImage(held.lease.spec.image, parts);
+  try {
+    const { lived, destroyed, ...result } = await runInSandbox(held, image.lower, folder, started, parts);
+    return { imageDigest: image.digest, lived, result, destroyed };
+  } catch (error) {
+    if (stopOf(held) !== "cancelled") throw error;
+    const outcome: Outcome = { reason: "cancelled", exit_code: null, signal: null, message: null };
+    return {
+      imageDigest: image.digest,
+      lived: null,
+      result: emptyResult(outcome),
+      destroyed: Promise.resolve(),
+    };
+  }
+}
+
+async function findImage(
+  name: string,
+  parts: RunParts,
+): Promise<{ digest: Digest; lower: LaunchPlan["image"] }> {
+  if (name === "host") return { digest: parts.hostViewDigest, lower: { kind: "host" } };
+  const { digest, path } = await parts.images.find(name);
+  return { digest, lower: { kind: "erofs", path } };
+}
+
+async function signFinish(held: HeldLease, ended: Ended, parts: RunParts): Promise<Finish> {
+  const { lease, hold } = held;
+  const sign = async (result: Result): Promise<Finish> => {
+    const facts = { ...parts, lease, imageDigest: ended.imageDigest, lived: ended.lived, result };
+    const evidence = await signEvidence(buildEvidence(facts), parts.identity.sign);
+    return { hold, complete: { fence: hold.fence, result, evidence } };
+  };
+  try {
+    return await sign(ended.result);
+  } catch (error) {
+    if (!(error instanceof DsecError) || error.code !== "OUTPUT_TOO_LARGE") throw error;
+    return sign({ ...ended.result, outputs: [], outcome: withoutOutputs(ended.result.outcome, error) });
+  }
+}
+
+/**
+ * Ends an attempt that has no result. Returns whether its folder may go: not where this executor ends before the
+ * gateway has heard of it.
+ */
+async function giveUp(
+  held: HeldLease,
+  error: unknown,
+  parts: RunParts,
+  tell: (event: Told) => void,
+): Promise<boolean> {
+  const { hold } = held;
+  const stop = stopOf(held);
+  const { closing: signal, onFailure } = parts;
+  try {
+    if (stop === "lost") {
+      tell({ type: "lost" });
+    } else if (stop === "released") {
+      await untilAnswered(() => parts.client.release(hold, signal), { signal, onFailure });
+      tell({ type: "released" });
+    } else {
+      if (signal.aborted) return false;
+      const message = describeFailure(error);
+      const evidence = await failureEvidence(held, message, parts);
+      await failLease(hold, { message, evidence }, { ...parts, signal });
+      tell({ type: "failed", message });
+    }
+  } catch (failure) {
+    if (signal.aborted) return false;
+    // The lease is gone, or it cannot be given back: either way it ends by its time.
+    if (!isLeaseLost(failure)) onFailure(failure);
+    tell({ type: "lost" });
+  }
+  return true;
+}
+
+/** Evidence that a fault of ours ended the attempt; null where not even the image is known. */
+async function failureEvidence(held: HeldLease, message: string, parts: RunParts): Promise<string | null> {
+  const { lease } = held;
+  const name = lease.spec.image;
+  const found = await findImage(name, parts).catch(() => null);
+  const imageDigest = found?.digest ?? (isDigest(name) ? name : null);
+  if (imageDigest === null) return null;
+  const facts = { ...parts, lease, imageDigest, lived: null, result: emptyResult(launchFailed(message)) };
+  return signEvidence(buildEvidence(facts), parts.identity.sign);
+}
+
+function emptyResult(outcome: Outcome): Result {
+  return { outcome, outputs: [], stdout: EMPTY_STREAM, stderr: EMPTY_STREAM };
+}
+
+function describeFailure(error: unknown): string {
+  if (error instanceof DsecError) return wireText(`${error.code}: ${error.message}`);
+  return wireText(error instanceof Error ? error.message : String(error));
+}

@@ -1,0 +1,154 @@
+import { writeFile } from "node:fs/promises";
+import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
+import { axisThatDoesNotFit, type Resources } from "#core/resources.ts";
+import type { Outcome } from "#core/task.ts";
+import { fromWire } from "#core/wire/common.ts";
+import type { Output, Stream } from "#core/wire/tasks.ts";
+import type { Launcher, LaunchPlan, Sandbox } from "#native/index.ts";
+import type { ArtifactCache } from "./artifact-cache.ts";
+import type { AttemptFolder } from "./attempt-folder.ts";
+import { measureFree } from "./capacity.ts";
+import { collectOutputs } from "./collect.ts";
+import { type Lived, wireText } from "./evidence.ts";
+import { compileGlob } from "./glob.ts";
+import { type HeldLease, stopOf } from "./leases.ts";
+import type { LiveEvents } from "./live-events.ts";
+import { outcomeOf } from "./outcome.ts";
+import { captureStream, type LiveSink } from "./output-stream.ts";
+import { planLaunch } from "./plan.ts";
+
+export type SandboxParts = {
+  live: LiveEvents;
+  launcher: Pick<Launcher, "launch">;
+  artifacts: ArtifactCache;
+  dataDirectory: string;
+};
+
+/** What one sandbox did and left. */
+export type Ran = {
+  lived: Lived;
+  outcome: Outcome;
+  outputs: Output[];
+  stdout: Stream;
+  stderr: Stream;
+  /** Resolves once nothing of the sandbox is left on the host. */
+  destroyed: Promise<void>;
+};
+
+/**
+ * Runs the command of a lease in a sandbox: inputs, plan, launch, output as it comes, the end, the files it left.
+ * Output is sent live only after `started`. Rejects, with nothing left behind, where a fault of ours kept the
+ * command from its end, and with the `Stop` where the attempt was stopped before there was a sandbox.
+ */
+export async function runInSandbox(
+  held: HeldLease,
+  image: LaunchPlan["image"],
+  folder: AttemptFolder,
+  started: Promise<void>,
+  parts: SandboxParts,
+): Promise<Ran> {
+  const { lease } = held;
+  const { signal } = held.stopped;
+  const inputs: Digest[] = [];
+  try {
+    // A pattern that cannot be compiled is to be known before the command has run.
+    for (const pattern of lease.spec.outputs) compileGlob(pattern, lease.spec.working_directory);
+    const inputPaths: string[] = [];
+    for (const { artifact } of lease.spec.inputs) {
+      inputPaths.push(await parts.artifacts.acquire(artifact as Digest, signal));
+      inputs.push(artifact as Digest);
+    }
+    const stdinPath = lease.spec.stdin === null ? null : folder.stdin;
+    if (stdinPath !== null) await writeFile(stdinPath, lease.spec.stdin!, { mode: 0o444 });
+    const free = await freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory);
+    signal.throwIfAborted();
+    const sandbox = await parts.launcher.launch(planLaunch(lease, { image, inputPaths, stdinPath, free }));
+    return await followSandbox(sandbox, held, folder, started, parts.live);
+  } finally {
+    for (const digest of inputs) parts.artifacts.release(digest);
+  }
+}
+
+async function followSandbox(
+  sandbox: Sandbox,
+  held: HeldLease,
+  folder: AttemptFolder,
+  started: Promise<void>,
+  live: LiveEvents,
+): Promise<Ran> {
+  const { signal } = held.stopped;
+  const kill = () => sandbox.kill();
+  signal.addEventListener("abort", kill);
+  if (signal.aborted) kill();
+  try {
+    // Both streams are drained from the start and apart from the end: a full pipe must not keep it from coming.
+    const [stdout, stderr, end] = await Promise.all([
+      captureStream(sandbox.stdout, folder.stdout, afterStart(live.sink(held.hold, "stdout"), started)),
+      captureStream(sandbox.stderr, folder.stderr, afterStart(live.sink(held.hold, "stderr"), started)),
+      sandbox.ended,
+    ]);
+    const stop = stopOf(held);
+    if (stop === "lost" || stop === "released") throw stop;
+    const lived = { observation: sandbox.observation, launchUs: sandbox.launchUs, end };
+    const ended = outcomeOf(end, stop === "cancelled");
+    const { outputs, outcome } = await collect(sandbox, held, folder, ended);
+    const destroyed = sandbox.destroy();
+    destroyed.catch(() => {}); // awaited by the caller, perhaps after it has met another failure
+    return { lived, outcome, outputs, stdout, stderr, destroyed };
+  } catch (error) {
+    kill();
+    await sandbox.destroy().catch(() => {}); // the first failure is the one to tell
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", kill);
+  }
+}
+
+async function collect(
+  sandbox: Sandbox,
+  held: HeldLease,
+  folder: AttemptFolder,
+  ended: Outcome,
+): Promise<{ outputs: Output[]; outcome: Outcome }> {
+  const { spec } = held.lease;
+  const options = { workingDirectory: spec.working_directory, directory: folder.outputs };
+  try {
+    return { outputs: await collectOutputs(sandbox, spec.outputs, options), outcome: ended };
+  } catch (error) {
+    if (error instanceof DsecError && error.code === "OUTPUT_TOO_LARGE") {
+      return { outputs: [], outcome: withoutOutputs(ended, error) };
+    }
+    throw error;
+  }
+}
+
+/** The outcome of a command whose outputs pass the bounds: none is kept, and a success it is not. */
+export function withoutOutputs(outcome: Outcome, error: DsecError): Outcome {
+  const message = wireText(`${error.code}: ${error.message}`);
+  return { ...outcome, reason: outcome.reason === "exited" ? "output_too_large" : outcome.reason, message };
+}
+
+/** What the host has for one task now: on the axes the kernel tells at once; the ledger has judged the others. */
+async function freeOnHost(asked: Resources, dataDirectory: string): Promise<Resources> {
+  const free = { ...asked, ...(await measureFree(dataDirectory)) };
+  return axisThatDoesNotFit(asked, free) === undefined ? asked : free;
+}
+
+/** Holds live output back until the gateway knows that the attempt runs, so that it comes after that event. */
+function afterStart(sink: LiveSink, started: Promise<void>): LiveSink {
+  let waiting: (() => void)[] | null = [];
+  started.then(
+    () => {
+      const calls = waiting!;
+      waiting = null;
+      for (const call of calls) call();
+    },
+    () => {}, // whoever awaits `started` ends the attempt
+  );
+  const pass = (call: () => void) => (waiting === null ? call() : void waiting.push(call));
+  return {
+    data: (offset, bytes) => pass(() => sink.data(offset, bytes)),
+    truncated: () => pass(() => sink.truncated()),
+  };
+}
