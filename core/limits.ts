@@ -28,6 +28,18 @@ export const LIMITS = {
   timeoutMsDefault: 10 * 60_000,
   timeoutMsMax: 7 * 24 * 3_600_000,
 
+  // policy and tool calls
+  policyRules: 1000,
+  policyRuleEntries: 64,
+  urlChars: 16 * 1024,
+  redirectsDefault: 5,
+  redirectsMax: 20,
+  responseBytesDefault: 64 * 1024 * 1024,
+  responseBytesMax: 4 * 1024 * 1024 * 1024,
+  callTimeoutMsDefault: 60_000,
+  callTimeoutMsMax: 3_600_000,
+  callsPerSMax: 100_000,
+
   // what a sandbox may produce
   outputFiles: 1024,
   outputFileBytes: 256 * 1024 * 1024,
