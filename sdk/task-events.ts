@@ -20,10 +20,13 @@ export async function* followEvents(
 ): AsyncGenerator<TaskEvent> {
   let last = given.after ?? 0;
   let failures = 0;
-  for (;;) {
+  while (!given.signal?.aborted) {
+    let failure: unknown;
     try {
       for await (const event of oneConnection(transport, path, last, given.signal)) {
         failures = 0;
+        if (event === "end") return;
+        if (event === "alive") continue;
         if (event === "resync") {
           last = 0;
           continue;
@@ -33,22 +36,25 @@ export async function* followEvents(
         yield event;
         if (event.type === "state" && isFinal(event.state)) return;
       }
+      failure = new DsecError("GATEWAY_UNREACHABLE", `${path}: event streams end before they say anything`);
     } catch (error) {
       if (given.signal?.aborted) return;
-      if (!isTransient(error) || failures >= transport.retries) throw error;
+      if (!isTransient(error)) throw error;
+      failure = error;
     }
-    if (given.signal?.aborted) return;
-    failures++;
+    if (failures >= transport.retries) throw failure;
     await pause(backoffMs(failures), given.signal).catch(() => {});
+    failures++;
   }
 }
 
+/** One request for the stream. `end` is the gateway's word that nothing is left to say (204). */
 async function* oneConnection(
   transport: Transport,
   path: string,
   after: number,
   signal: AbortSignal | undefined,
-): AsyncGenerator<TaskEvent | "resync"> {
+): AsyncGenerator<TaskEvent | "alive" | "resync" | "end"> {
   const silence = new AbortController();
   const watch = () => setTimeout(() => silence.abort(new Error(`silent for ${SILENCE_MS} ms`)), SILENCE_MS);
   let timer = watch();
@@ -60,11 +66,17 @@ async function* oneConnection(
       idempotent: true,
       signal: signal ? AbortSignal.any([signal, silence.signal]) : silence.signal,
     });
-    if (!response.body) return;
+    if (response.status === 204 || !response.body) {
+      yield "end";
+      return;
+    }
     for await (const event of serverEvents(response.body)) {
       clearTimeout(timer);
       timer = watch();
-      if (event === "alive") continue;
+      if (event === "alive") {
+        yield "alive";
+        continue;
+      }
       if (event.event === "resync") {
         yield "resync";
         continue;

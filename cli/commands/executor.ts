@@ -1,0 +1,85 @@
+import { DsecError } from "#core/errors.ts";
+import { WIRE_NAME } from "#core/resources.ts";
+import { type Executor, startExecutor } from "#executor/main.ts";
+import { makeDataFolder } from "../data-folder.ts";
+import { jsonLog, plainLog } from "../log.ts";
+import { type Command, dataOption, examples, note, Option, onStopSignal, usageError } from "../program.ts";
+
+type Options = {
+  gateway?: string;
+  token?: string;
+  data: string;
+  offer?: [string, number][];
+  logJson?: boolean;
+};
+
+const AXES: readonly string[] = Object.values(WIRE_NAME);
+
+export function define(command: Command): void {
+  command
+    .addOption(new Option("-g, --gateway <url>", "gateway to pull from").env("DSEC_GATEWAY"))
+    .addOption(
+      new Option("--token <key>", "API key with scope executors:enrol; needed at the first start").env(
+        "DSEC_TOKEN",
+      ),
+    )
+    .addOption(dataOption())
+    .option(
+      "--offer <axis=amount>",
+      `what to offer in place of what is measured (${AXES.join(", ")}); repeatable`,
+      offered,
+    )
+    .option("--log-json", "log JSON lines, also what is routine")
+    .action(execute);
+  examples(command, [
+    ["make a token on the gateway's side", "dsec key create rack-7 --scope executors:enrol"],
+    ["join", "DSEC_TOKEN=dsk_… dsec executor --gateway https://dsec.example"],
+  ]);
+  command.addHelpText(
+    "after",
+    "\nNeeds root: it makes namespaces, mounts and cgroups (see dsec doctor). The first SIGTERM or Ctrl-C drains: what\n" +
+      "runs may finish; the second ends at once. A token on the command line can be seen by every user of the host; the\n" +
+      "environment cannot.",
+  );
+}
+
+async function execute(options: Options): Promise<void> {
+  if (options.gateway === undefined || options.token === undefined) {
+    throw new DsecError(
+      "CONFIG_INVALID",
+      "name the gateway (--gateway or DSEC_GATEWAY) and give a token (DSEC_TOKEN)",
+    );
+  }
+  const folder = makeDataFolder(options.data);
+  const starting = new AbortController();
+  let executor: Executor | undefined;
+  const stopListening = onStopSignal((signal) => {
+    note(executor ? `${signal}: draining; once more ends at once` : `${signal}: giving up the start`);
+    starting.abort();
+    void executor?.drain();
+  });
+  try {
+    executor = await startExecutor({
+      gatewayUrl: options.gateway,
+      token: options.token,
+      dataDirectory: folder.executor,
+      capacity: Object.fromEntries(options.offer ?? []),
+      log: options.logJson ? jsonLog() : plainLog(),
+      signal: starting.signal,
+    });
+    note(`executor ${executor.executorId} pulls from ${options.gateway}`);
+    await executor.done;
+  } finally {
+    stopListening();
+  }
+}
+
+function offered(text: string, previous: [string, number][] = []): [string, number][] {
+  const [axis = "", amount = ""] = text.split("=");
+  if (!AXES.includes(axis) || !/^\d+(\.\d{1,3})?$/.test(amount)) {
+    throw usageError(
+      `--offer must be AXIS=AMOUNT with an axis of ${AXES.join(", ")}, not ${JSON.stringify(text)}`,
+    );
+  }
+  return [...previous, [axis, Number(amount)]];
+}

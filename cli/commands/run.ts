@@ -1,0 +1,126 @@
+import { isFinal, processExitCode } from "#core/task.ts";
+import type { Task } from "#core/wire/tasks.ts";
+import { type Client, createClient } from "#sdk/client.ts";
+import { type ConnectionOptions, findGateway } from "../connection.ts";
+import { plainLog } from "../log.ts";
+import { createOutputWriter } from "../output-writer.ts";
+import {
+  type Command,
+  dataOption,
+  EXIT,
+  examples,
+  gatewayOption,
+  jsonOption,
+  note,
+  onStopSignal,
+  printJson,
+  usageError,
+} from "../program.ts";
+import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
+import { plainLine } from "../terminal.ts";
+
+type Options = ConnectionOptions &
+  TaskOptions & { raw?: boolean; quiet?: boolean; save?: string; json?: boolean };
+
+export function define(command: Command): void {
+  addTaskOptions(command)
+    .argument("[command...]", "the command and its arguments, after --")
+    .option("--save <dir>", "write outputs, attestation.jwt and jwks.json there, as dsec verify reads them")
+    .option("-q, --quiet", "say nothing beside what the command says")
+    .option("--raw", "leave control codes in, also on a terminal")
+    .addOption(gatewayOption())
+    .addOption(dataOption())
+    .addOption(jsonOption())
+    .action(run);
+  examples(command, [
+    ["a command", "dsec run -- python3 -c 'print(6 * 7)'"],
+    [
+      "with an input, an output and limits",
+      "dsec run --input data.csv --output '*.json' --memory 1g --timeout 5m --save result -- python3 /inputs/agent.py",
+    ],
+    ["what the result proves", "dsec verify result"],
+    ["on a cluster", "DSEC_API_KEY=dsk_… dsec run --gateway https://dsec.example -- nproc"],
+  ]);
+  command.addHelpText(
+    "after",
+    `\nThe gateway is the one that is named, or the one that serves the data folder; where there is neither, this command
+starts both a gateway and an executor for its own time. It ends with the exit code of the command: 124 when its time
+was over, 137 out of memory, 127 not found, 130 cancelled (Ctrl-C), 125 when dsec itself failed.`,
+  );
+}
+
+async function run(words: string[], options: Options): Promise<void> {
+  if (words.length === 0) throw usageError("no command; write it after --, as in: dsec run -- echo hello");
+  const found = await findGateway(options);
+  if (found) {
+    await runTask(found, words, options);
+    return;
+  }
+  const { openEmbedded } = await import("../embedded.ts");
+  const embedded = await openEmbedded({ data: options.data, host: "127.0.0.1", port: 0, log: plainLog() });
+  try {
+    const { gateway, adminKey } = embedded;
+    await runTask(
+      createClient({ gateway: gateway.url, apiKey: adminKey, fetch: gateway.fetch }),
+      words,
+      options,
+    );
+  } finally {
+    await embedded.close();
+  }
+}
+
+async function runTask(client: Client, words: string[], options: Options): Promise<void> {
+  const { id } = await client.tasks.submit(await taskRequest(client, words, options));
+  const writer = createOutputWriter({ raw: options.raw === true });
+  const cancel = () => {
+    client.tasks.cancel(id).catch((error: Error) => note(`cancelling ${id} failed: ${error.message}`));
+  };
+  const stopListening = onStopSignal(() => {
+    if (!options.quiet) note(`\ncancelling ${id}; once more ends dsec without waiting`);
+    cancel();
+  });
+  // nobody reads any more, as after `| head -1`: the command would be killed by SIGPIPE, so its task is cancelled
+  writer.broken.addEventListener("abort", cancel, { once: true });
+
+  try {
+    for await (const event of client.tasks.events(id)) if (!options.json) await writer.event(event);
+  } finally {
+    stopListening();
+  }
+  await writer.end();
+  const task = await client.tasks.get(id);
+  if (options.save !== undefined) {
+    const { saveResult } = await import("../result-folder.ts");
+    await saveResult(client, task, options.save);
+  }
+  if (options.json) printJson(await withStreams(client, task));
+  else if (!options.quiet) explainEnd(task);
+  process.exitCode = writer.broken.aborted ? 141 : exitCode(task);
+}
+
+function exitCode(task: Task): number {
+  if (task.result) return processExitCode(task.result.outcome);
+  return task.state === "cancelled" ? 130 : EXIT.runFailed;
+}
+
+/** Says how the command ended where its exit code alone would not. */
+function explainEnd(task: Task): void {
+  const outcome = task.result?.outcome;
+  if (outcome?.reason === "exited") return;
+  const why = outcome ? outcome.reason.replaceAll("_", " ") : isFinal(task.state) ? task.state : "not over";
+  const signal = outcome?.signal && outcome.reason === "signaled" ? ` by ${outcome.signal}` : "";
+  note(`dsec: ${task.id} ${why}${signal}${outcome?.message ? `: ${plainLine(outcome.message)}` : ""}`);
+}
+
+async function withStreams(client: Client, task: Task) {
+  const bytes = (name: "stdout" | "stderr") =>
+    task.result === null ? Promise.resolve(new Uint8Array()) : client.tasks.stream(task.id, name);
+  const [stdout, stderr] = await Promise.all([bytes("stdout"), bytes("stderr")]);
+  return {
+    exit_code: exitCode(task),
+    task,
+    stdout_base64: Buffer.from(stdout).toString("base64"),
+    stderr_base64: Buffer.from(stderr).toString("base64"),
+  };
+}

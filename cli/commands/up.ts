@@ -1,0 +1,114 @@
+import { createClient } from "#sdk/client.ts";
+import { DEFAULT_PORT, type OpenGateway } from "../compose.ts";
+import { plainLog } from "../log.ts";
+import {
+  type Command,
+  dataOption,
+  EXIT,
+  examples,
+  jsonOption,
+  note,
+  Option,
+  onStopSignal,
+  printJson,
+  wholeNumber,
+} from "../program.ts";
+import { duration, paintFor } from "../terminal.ts";
+
+type Options = {
+  data: string;
+  host: string;
+  port?: number;
+  issuer?: string;
+  demo?: boolean;
+  once?: boolean;
+  json?: boolean;
+};
+
+export function define(command: Command): void {
+  command
+    .option("--demo", "run the example tasks first, and verify their attestations offline")
+    .option("--once", "end after the example tasks; exit 0 only if each ended as it must (implies --demo)")
+    .option("--host <address>", "address to listen on", "127.0.0.1")
+    .addOption(
+      new Option(
+        "-p, --port <port>",
+        `port to listen on (default: ${DEFAULT_PORT}; any free one with --once)`,
+      )
+        .env("DSEC_PORT")
+        .argParser(wholeNumber("--port", 0, 65_535)),
+    )
+    .option("--issuer <url>", "what attestations name as their issuer")
+    .addOption(dataOption())
+    .addOption(jsonOption())
+    .action(up);
+  examples(command, [
+    ["serve this machine", "dsec up"],
+    ["show that everything works, then end", "dsec up --once"],
+  ]);
+}
+
+async function up(options: Options): Promise<void> {
+  const startedMs = performance.now();
+  const stop = new AbortController();
+  const stopListening = onStopSignal(() => {
+    note("\nstopping; once more stops at once");
+    stop.abort();
+  });
+  const port = options.port ?? (options.once ? 0 : DEFAULT_PORT);
+  const { openEmbedded } = await import("../embedded.ts");
+  const opened = await openEmbedded({ ...options, port, log: plainLog() });
+  try {
+    note(`DSec serves ${opened.gateway.url} (ready after ${duration(performance.now() - startedMs)})\n`);
+    if (options.demo || options.once) await demo(opened, options, stop.signal);
+    if (!options.once && !stop.signal.aborted) {
+      invite(opened);
+      await new Promise<void>((resolve) =>
+        stop.signal.addEventListener("abort", () => resolve(), { once: true }),
+      );
+    }
+  } finally {
+    await opened.close();
+    stopListening();
+  }
+}
+
+async function demo(opened: OpenGateway, options: Options, stop: AbortSignal): Promise<void> {
+  const { runDemo } = await import("../demo/demo.ts");
+  const { gateway, folder, issuer, adminKey } = opened;
+  const client = createClient({ gateway: gateway.url, apiKey: adminKey, fetch: gateway.fetch });
+  const out = options.json ? process.stderr : process.stdout;
+  const results = await runDemo({ client, folder: folder.demo, issuer, out, stop });
+  if (stop.aborted) {
+    process.exitCode = 130;
+    return;
+  }
+  if (options.json) printJson(results);
+  const wrong = results.filter(({ asExpected }) => !asExpected);
+  const paint = paintFor(out);
+  if (wrong.length === 0) {
+    out.write(
+      `${paint("green", `All ${results.length} tasks ended as they must`)}; outputs and attestations are in ${folder.demo},\n` +
+        "each verified offline with nothing but jwks.json beside them.\n",
+    );
+  } else {
+    out.write(`${paint("red", `${wrong.length} of ${results.length} tasks did not end as they must`)}\n`);
+    if (options.once) process.exitCode = EXIT.failed;
+  }
+}
+
+function invite({ gateway, folder }: OpenGateway): void {
+  const paint = paintFor(process.stderr);
+  const line = (what: string, how: string) => `  ${what.padEnd(22)}${paint("bold", how)}`;
+  note(
+    [
+      "",
+      `Serving ${paint("bold", gateway.url)} until Ctrl-C. In another terminal:`,
+      line("run a command", "./dsec run -- python3 -c 'print(6 * 7)'"),
+      line("see the tasks", "./dsec task list"),
+      line("make a client's key", "./dsec key create laptop"),
+      line("verify the examples", `./dsec verify ${folder.demo}`),
+      line("read the API", `${gateway.url}/docs`),
+    ].join("\n"),
+  );
+}

@@ -1,0 +1,206 @@
+import { lstatSync } from "node:fs";
+import { dirname } from "node:path";
+import { DsecError } from "#core/errors.ts";
+import { sha256 } from "#core/json.ts";
+import type { GivenFile } from "#trace/attestation/bundle.ts";
+import { createJwksCache } from "#trace/attestation/jwks-cache.ts";
+import type { KeySource } from "#trace/attestation/verify.ts";
+import { connect } from "../connection.ts";
+import {
+  type Command,
+  dataOption,
+  EXIT,
+  examples,
+  gatewayOption,
+  jsonOption,
+  note,
+  printJson,
+} from "../program.ts";
+import { paintFor, plainLine } from "../terminal.ts";
+import {
+  ATTESTATION_FILE,
+  attestedFolders,
+  findJwksFile,
+  readJwksFile,
+  readJwt,
+  type Trust,
+  type Verification,
+  verify,
+  verifyFolder,
+} from "../verification.ts";
+
+type Options = {
+  jwks?: string;
+  issuer?: string;
+  nonce?: string;
+  explain?: boolean;
+  json?: boolean;
+  gateway?: string;
+  data: string;
+};
+
+/** A task id, or the URL of a task or of something below it. */
+const TASK = /^(?:https?:\/\/.*\/)?(task_[0-9a-z]+)(?:\/.*)?$/;
+
+const KEYS_CAME_ALONG =
+  "Whose keys these are: jwks.json was found beside the result, and whoever made the one could have made the other. " +
+  "Get the keys from the gateway yourself (--jwks https://…/.well-known/jwks.json) and keep them.";
+
+export function define(command: Command): void {
+  command
+    .argument("<target>", "an attestation (JWT file), a folder with attestations, a task id, or a task's URL")
+    .option("--jwks <file|url>", `keys to trust (default: jwks.json beside the target or above it)`)
+    .option("--issuer <iss>", "the gateway whose word is asked for; without it the keys alone decide")
+    .option("--nonce <text>", "the nonce that the task was given; the attestation must repeat it")
+    .option("--explain", "say of each attestation what it proves, also where there are several")
+    .addOption(gatewayOption())
+    .addOption(dataOption())
+    .addOption(jsonOption())
+    .action(run);
+  examples(command, [
+    ["the results of the demo, offline", "dsec verify .dsec/demo"],
+    ["one attestation against keys that you saved", "dsec verify result/attestation.jwt --jwks keys.json"],
+    [
+      "what a gateway holds of a task, with its outputs",
+      "dsec verify task_01k… --gateway https://dsec.example",
+    ],
+  ]);
+  command.addHelpText(
+    "after",
+    `\nFiles and folders are verified offline: nothing is fetched unless --jwks is a URL. In a folder, every file
+beside ${ATTESTATION_FILE} must be an attested output. The exit code is 0 only if everything verifies.`,
+  );
+}
+
+async function run(target: string, options: Options): Promise<void> {
+  const results = await verifyTarget(target, options);
+  if (options.jwks === undefined && !isTask(target)) {
+    for (const result of results)
+      if (result.state === "verified") result.explanation.notProven.push(KEYS_CAME_ALONG);
+  }
+  if (options.json) printJson(results);
+  else process.stdout.write(report(results, options.explain === true || results.length === 1));
+  process.exitCode = results.every(({ state }) => state === "verified") ? EXIT.done : EXIT.failed;
+}
+
+async function verifyTarget(target: string, options: Options): Promise<Verification[]> {
+  const taskId = TASK.exec(target)?.[1];
+  if (taskId !== undefined) {
+    const gateway = /^https?:/.test(target) ? new URL(target).origin : options.gateway;
+    return verifyTask(taskId, { ...options, ...(gateway === undefined ? {} : { gateway }) });
+  }
+  const found = lstatSync(target, { throwIfNoEntry: false });
+  if (found === undefined) throw new DsecError("NOT_FOUND", `${target}: no such file or folder`);
+  const trust = {
+    ...choice(options),
+    jwks: keySource(options.jwks, found.isDirectory() ? target : dirname(target)),
+  };
+  if (!found.isDirectory()) return [await verify(target, { jwt: readJwt(target), files: [] }, trust)];
+  const folders = attestedFolders(target);
+  if (folders.length === 0) {
+    throw new DsecError("NOT_FOUND", `${target} holds no ${ATTESTATION_FILE}, nor do the folders in it`);
+  }
+  return Promise.all(folders.map((folder) => verifyFolder(folder, trust)));
+}
+
+function isTask(target: string): boolean {
+  return TASK.test(target);
+}
+
+/** Every attestation that a gateway holds of a task; the outputs are compared with the one that decided. */
+async function verifyTask(taskId: string, options: Options): Promise<Verification[]> {
+  const client = await connect(options);
+  const [task, attestations] = await Promise.all([
+    client.tasks.get(taskId),
+    client.tasks.attestations(taskId),
+  ]);
+  if (attestations.length === 0) {
+    throw new DsecError(
+      "ATTESTATION_NOT_FOUND",
+      `task ${taskId} is ${task.state} and has no attestation yet`,
+    );
+  }
+  const jwks =
+    options.jwks === undefined
+      ? remoteJwks(`${client.gateway}/.well-known/jwks.json`)
+      : keySource(options.jwks, ".");
+  const files: GivenFile[] = [];
+  for (const output of task.result?.outputs ?? []) {
+    const bytes = await client.tasks.output(taskId, output);
+    files.push({ path: output.path, digest: await sha256(bytes), size: bytes.length });
+  }
+  return Promise.all(
+    attestations.map(({ id, jwt }) =>
+      verify(
+        `${taskId} ${id}`,
+        { jwt, files: id === task.attestation_id ? files : [] },
+        { ...choice(options), jwks },
+      ),
+    ),
+  );
+}
+
+function choice({ issuer, nonce }: Options): Omit<Trust, "jwks"> {
+  return { issuer: issuer ?? null, ...(nonce === undefined ? {} : { nonce }) };
+}
+
+function keySource(given: string | undefined, beside: string): KeySource {
+  if (given !== undefined && /^https?:\/\//.test(given)) return remoteJwks(given);
+  const path = given ?? findJwksFile(beside);
+  if (path === undefined) {
+    throw new DsecError(
+      "CONFIG_INVALID",
+      `no jwks.json beside ${beside} or above it; name the gateway's keys with --jwks FILE or --jwks https://…/.well-known/jwks.json`,
+    );
+  }
+  if (given === undefined) note(`keys: ${path}`);
+  return readJwksFile(path);
+}
+
+function remoteJwks(url: string): KeySource {
+  note(`keys: ${url}`);
+  return createJwksCache({ url, fetch: (address, init) => fetch(address, init), now: Date.now });
+}
+
+function report(results: Verification[], explain: boolean): string {
+  const paint = paintFor(process.stdout);
+  const lines: string[] = [];
+  for (const result of results) {
+    if (result.state === "refused") {
+      lines.push(
+        `${paint("red", "✗ refused ")} ${result.target}`,
+        `    ${result.code}: ${plainLine(result.message)}`,
+      );
+      continue;
+    }
+    const { outcome } = result.claims.dsec.result;
+    const end =
+      outcome.reason === "exited" ? `exited with ${outcome.exit_code}` : outcome.reason.replaceAll("_", " ");
+    const files = result.files.length > 0 ? `; compared ${result.files.join(", ")}` : "";
+    lines.push(
+      `${paint("green", "✓ verified")} ${result.target}: ${result.claims.sub} ${end}${plainLine(files)}`,
+    );
+    if (!explain) continue;
+    lines.push("", `  ${paint("bold", "Proven")}`, ...result.explanation.proven.map(sentence));
+    lines.push("", `  ${paint("bold", "Not proven")}`, ...result.explanation.notProven.map(sentence), "");
+  }
+  const verified = results.filter(({ state }) => state === "verified").length;
+  if (results.length > 1) lines.push(`${verified} of ${results.length} verified`);
+  if (!explain && verified > 0)
+    lines.push(paint("dim", "--explain says of each what it proves and what it does not"));
+  return `${lines.join("\n")}\n`;
+}
+
+/** One bullet, wrapped to the terminal. */
+function sentence(text: string): string {
+  const width = Math.max(40, Math.min(process.stdout.columns ?? 110, 110)) - 6;
+  const lines: string[] = [];
+  let line = "";
+  for (const word of plainLine(text).split(" ")) {
+    if (line !== "" && line.length + word.length + 1 > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === "" ? word : `${line} ${word}`;
+  }
+  return `  - ${[...lines, line].join("\n    ")}`;
+}

@@ -1,0 +1,107 @@
+import { LIMITS } from "#core/limits.ts";
+import { SCOPES } from "#core/wire/keys.ts";
+import { mintKey } from "#gateway/auth-keys.ts";
+import { openDiskBlobs } from "#gateway/node/disk-blobs.ts";
+import { openKeyStore } from "#gateway/node/key-store.ts";
+import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
+import type { KeyRing } from "#gateway/ports.ts";
+import { createStore } from "#gateway/store/store.ts";
+import {
+  type DataFolder,
+  lockDataFolder,
+  makeDataFolder,
+  readAdminKey,
+  removeServing,
+  writeAdminKey,
+  writeServing,
+} from "./data-folder.ts";
+import type { Log } from "./log.ts";
+
+export const DEFAULT_PORT = 7330;
+/** What attestations of an embedded gateway name as their issuer, whatever port it happens to listen on. */
+export const DEFAULT_ISSUER = `http://127.0.0.1:${DEFAULT_PORT}`;
+
+export type GatewaySettings = {
+  data: string;
+  host: string;
+  /** 0 takes a free one. */
+  port: number;
+  issuer?: string | undefined;
+  /** A PostgreSQL URL; the embedded database in the data folder where it is absent. */
+  database?: string | undefined;
+  keys?: ((folder: DataFolder) => Promise<KeyRing>) | undefined;
+  log: Log;
+};
+
+export type OpenGateway = {
+  gateway: RunningGateway;
+  folder: DataFolder;
+  issuer: string;
+  /** A key with every scope, kept in the data folder. */
+  adminKey: string;
+  close(): Promise<void>;
+};
+
+/** A gateway that serves, over a data folder that is this process's alone until `close`. */
+export async function openGateway(settings: GatewaySettings): Promise<OpenGateway> {
+  const { log } = settings;
+  const folder = makeDataFolder(settings.data);
+  const closers: (() => unknown)[] = [];
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer();
+  };
+  try {
+    const lock = await lockDataFolder(folder);
+    closers.push(() => lock.release());
+
+    const { sql, wake } = await openDatabase(folder, settings);
+    closers.push(() => wake.close());
+    const store = createStore({ sql, wake });
+    closers.push(() => store.close());
+
+    const adminKey = readAdminKey(folder) ?? (await mintAdminKey(folder, store));
+    const blobs = await openDiskBlobs(folder.blobs);
+    const keys = settings.keys
+      ? await settings.keys(folder)
+      : openKeyStore(folder.signingKeys, { log: (message) => log({ level: "warn", message }) });
+    const issuer = settings.issuer ?? DEFAULT_ISSUER;
+    const gateway = await startGateway({
+      ports: {
+        store,
+        wake,
+        blobs,
+        keys,
+        log,
+        now: Date.now,
+        config: { issuer, rateRequestsPerS: LIMITS.rateRequestsPerS, rateBurst: LIMITS.rateBurst },
+      },
+      host: settings.host,
+      port: settings.port,
+    });
+    closers.push(() => gateway.close());
+    writeServing(folder, gateway.url);
+    closers.push(() => removeServing(folder));
+    return { gateway, folder, issuer, adminKey, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function openDatabase(folder: DataFolder, settings: GatewaySettings) {
+  const listenLog = (event: Parameters<Log>[0]) => settings.log(event);
+  if (settings.database !== undefined) {
+    const { openPostgres } = await import("#gateway/node/postgres.ts");
+    return openPostgres(settings.database, { log: listenLog });
+  }
+  const { openPglite } = await import("#gateway/node/pglite.ts");
+  return openPglite(folder.database);
+}
+
+/** Whoever has the folder has the database and the signing keys: a key that opens everything adds nothing to that. */
+async function mintAdminKey(folder: DataFolder, store: ReturnType<typeof createStore>): Promise<string> {
+  const { id, secret, secretHash } = await mintKey();
+  await store.createKey({ id, name: "admin", scopes: [...SCOPES], expiresAt: null, secretHash });
+  writeAdminKey(folder, secret);
+  return secret;
+}

@@ -1,0 +1,41 @@
+import { DsecError } from "#core/errors.ts";
+import { type Client, createClient } from "#sdk/client.ts";
+import { gatewayOrigin } from "#sdk/transport.ts";
+import { dataFolder, findServing, readAdminKey } from "./data-folder.ts";
+
+export type ConnectionOptions = { gateway?: string | undefined; data: string };
+
+/**
+ * The gateway that a command talks to: the one that is named, with the key in DSEC_API_KEY; or the one that
+ * `dsec up` serves from the data folder, with that folder's admin key.
+ */
+export async function connect(options: ConnectionOptions): Promise<Client> {
+  const client = await findGateway(options);
+  if (client) return client;
+  throw new DsecError(
+    "CONFIG_INVALID",
+    `no gateway is named and none serves ${dataFolder(options.data).path}; ` +
+      "start one with `dsec up`, or name one with --gateway or DSEC_GATEWAY",
+  );
+}
+
+/** As `connect`, or undefined where no gateway is named and none serves the data folder. */
+export async function findGateway(options: ConnectionOptions): Promise<Client | undefined> {
+  const folder = dataFolder(options.data);
+  const serving = await findServing(folder);
+  const givenKey = process.env.DSEC_API_KEY || undefined;
+  if (options.gateway === undefined) {
+    if (serving === undefined) return undefined;
+    return createClient({ gateway: serving.url, apiKey: givenKey ?? readAdminKey(folder) });
+  }
+  // the folder's key is for the folder's gateway and is shown to no other
+  const own = serving !== undefined && gatewayOrigin(serving.url) === gatewayOrigin(options.gateway);
+  const apiKey = givenKey ?? (own ? readAdminKey(folder) : undefined);
+  if (apiKey === undefined) {
+    throw new DsecError(
+      "UNAUTHENTICATED",
+      `no API key for ${gatewayOrigin(options.gateway)}; put one in DSEC_API_KEY (an admin makes it: dsec key create)`,
+    );
+  }
+  return createClient({ gateway: options.gateway, apiKey });
+}

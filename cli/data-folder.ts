@@ -1,0 +1,137 @@
+/**
+ * The folder that an embedded DSec keeps everything in (`.dsec` by default): database, blobs, keys, the
+ * executor's state, the first admin key. One process serves a folder at a time.
+ */
+import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join, resolve } from "node:path";
+import { DsecError } from "#core/errors.ts";
+
+export type DataFolder = {
+  path: string;
+  database: string;
+  blobs: string;
+  signingKeys: string;
+  executor: string;
+  images: string;
+  demo: string;
+};
+
+/** What the process that serves a folder says of itself. */
+export type Serving = { url: string; pid: number };
+
+export function dataFolder(path: string): DataFolder {
+  const root = resolve(path);
+  return {
+    path: root,
+    database: join(root, "db"),
+    blobs: join(root, "blobs"),
+    signingKeys: join(root, "keys"),
+    executor: join(root, "executor"),
+    images: join(root, "images"),
+    demo: join(root, "demo"),
+  };
+}
+
+/** Makes the folder, for its owner only: it holds keys. */
+export function makeDataFolder(path: string): DataFolder {
+  const folder = dataFolder(path);
+  try {
+    mkdirSync(folder.path, { recursive: true, mode: 0o700 });
+    chmodSync(folder.path, 0o700);
+  } catch (cause) {
+    throw new DsecError(
+      "CONFIG_INVALID",
+      `data folder ${folder.path} cannot be made: ${(cause as Error).message}`,
+      {
+        cause,
+      },
+    );
+  }
+  return folder;
+}
+
+/**
+ * Takes the folder for this process. The lock is an abstract socket (unix(7)) named by the folder's device and
+ * inode: the kernel frees it with the process, however that ends, so that no stale lock is ever left.
+ */
+export async function lockDataFolder(folder: DataFolder): Promise<{ release(): Promise<void> }> {
+  const server = createServer((socket) => socket.destroy());
+  const taken = await new Promise<boolean>((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) =>
+      error.code === "EADDRINUSE" ? resolve(true) : reject(error),
+    );
+    server.listen(lockName(folder), () => resolve(false));
+  });
+  if (taken) {
+    const serving = readServing(folder);
+    const by = serving ? `process ${serving.pid}, which serves ${serving.url}` : "another process";
+    throw new DsecError(
+      "CONFIG_INVALID",
+      `data folder ${folder.path} is in use by ${by}; stop it, use it (--gateway), or choose another folder (--data)`,
+    );
+  }
+  server.unref();
+  rmSync(servingPath(folder), { force: true });
+  return { release: () => new Promise((resolve) => server.close(() => resolve())) };
+}
+
+/** The process that serves the folder now, or undefined when none does. */
+export async function findServing(folder: DataFolder): Promise<Serving | undefined> {
+  try {
+    const probe = await lockDataFolder(folder);
+    await probe.release();
+    return undefined;
+  } catch {
+    return readServing(folder);
+  }
+}
+
+export function writeServing(folder: DataFolder, url: string): void {
+  writeAtomically(servingPath(folder), `${JSON.stringify({ url, pid: process.pid } satisfies Serving)}\n`);
+}
+
+export function removeServing(folder: DataFolder): void {
+  rmSync(servingPath(folder), { force: true });
+}
+
+/** The admin key that was minted at the first start, or undefined before it. */
+export function readAdminKey(folder: DataFolder): string | undefined {
+  return readIfThere(join(folder.path, "admin.key"))?.trim();
+}
+
+export function writeAdminKey(folder: DataFolder, secret: string): void {
+  writeAtomically(join(folder.path, "admin.key"), `${secret}\n`);
+}
+
+/** A file is there whole or not at all, and only its owner reads it. */
+export function writeAtomically(path: string, content: string | Uint8Array): void {
+  const temporary = `${path}.${process.pid}.tmp`;
+  writeFileSync(temporary, content, { mode: 0o600, flush: true });
+  renameSync(temporary, path);
+}
+
+function lockName(folder: DataFolder): string {
+  const { dev, ino } = statSync(folder.path);
+  return `\0dsec-data-${dev}-${ino}`;
+}
+
+function servingPath(folder: DataFolder): string {
+  return join(folder.path, "serving.json");
+}
+
+function readServing(folder: DataFolder): Serving | undefined {
+  const text = readIfThere(servingPath(folder));
+  if (text === undefined) return undefined;
+  const { url, pid } = JSON.parse(text) as Partial<Serving>;
+  return typeof url === "string" && typeof pid === "number" ? { url, pid } : undefined;
+}
+
+function readIfThere(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}

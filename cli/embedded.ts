@@ -1,0 +1,30 @@
+import { startExecutor } from "#executor/main.ts";
+import { type GatewaySettings, type OpenGateway, openGateway } from "./compose.ts";
+import type { Log } from "./log.ts";
+
+/**
+ * A gateway on embedded defaults and one executor that calls it without HTTP. `close` lets the executor finish what
+ * it runs first.
+ */
+export async function openEmbedded(settings: GatewaySettings): Promise<OpenGateway> {
+  const opened = await openGateway(settings);
+  try {
+    const executor = await startExecutor({
+      gatewayUrl: opened.gateway.url,
+      token: opened.adminKey,
+      dataDirectory: opened.folder.executor,
+      fetch: opened.gateway.fetch,
+      log: settings.log satisfies Log,
+    });
+    return {
+      ...opened,
+      async close() {
+        await executor.close();
+        await opened.close();
+      },
+    };
+  } catch (error) {
+    await opened.close();
+    throw error;
+  }
+}

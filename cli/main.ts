@@ -1,0 +1,75 @@
+/** The `dsec` command. Only the subcommand that is called is loaded, so that `dsec --help` answers at once. */
+import { Command, CommanderError } from "commander";
+import { type Define, EXIT, reportFailure } from "./program.ts";
+
+type Subcommand = { summary: string; load: () => Promise<{ define: Define }> };
+
+const SUBCOMMANDS: Record<string, Subcommand> = {
+  up: {
+    summary: "run everything on this machine: a gateway on embedded defaults and one executor",
+    load: () => import("./commands/up.ts"),
+  },
+  gateway: { summary: "run a gateway on PostgreSQL", load: () => import("./commands/gateway.ts") },
+  executor: { summary: "run an executor for a gateway", load: () => import("./commands/executor.ts") },
+  run: {
+    summary: "run one command in a sandbox and end with its exit code",
+    load: () => import("./commands/run.ts"),
+  },
+  task: {
+    summary: "submit, get, list, cancel tasks and read their output",
+    load: () => import("./commands/task.ts"),
+  },
+  key: { summary: "create, list and revoke API keys", load: () => import("./commands/key.ts") },
+  image: { summary: "import, list and remove sandbox images", load: () => import("./commands/image.ts") },
+  verify: { summary: "verify attestations and outputs, offline", load: () => import("./commands/verify.ts") },
+  doctor: { summary: "check this host and say how to mend it", load: () => import("./commands/doctor.ts") },
+};
+
+const EXIT_CODES = `
+Exit codes:
+  0    done
+  1    an operation failed; standard error says "error CODE: message"
+  2    wrong usage
+  125  dsec run: dsec itself failed; otherwise it ends with the command's own code
+       (124 timed out, 127 command not found, 130 cancelled, 137 out of memory)`;
+
+await main(process.argv.slice(2));
+
+async function main(given: string[]): Promise<void> {
+  // `dsec help task` is `dsec task --help`
+  const words = given[0] === "help" ? [...given.slice(1), "--help"] : given;
+  const name = words[0];
+  const program = new Command("dsec")
+    .description("Sandboxes for language-model agents whose results anybody can verify.")
+    .usage("COMMAND [options]")
+    .helpCommand(false)
+    .addHelpText("after", EXIT_CODES)
+    .exitOverride();
+
+  for (const [word, { summary, load }] of Object.entries(SUBCOMMANDS)) {
+    const command = program
+      .command(word)
+      .description(summary)
+      .showHelpAfterError("(see --help)")
+      .exitOverride();
+    if (word === name) (await load()).define(command);
+  }
+
+  try {
+    if (words.length === 0) program.outputHelp();
+    else await program.parseAsync(words, { from: "user" });
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
+      return;
+    }
+    reportFailure(error, asksForJson(words));
+    process.exitCode = name === "run" ? EXIT.runFailed : EXIT.failed;
+  }
+}
+
+/** Whether `--json` was given to dsec itself: what stands behind `--` belongs to the task. */
+function asksForJson(words: string[]): boolean {
+  const end = words.indexOf("--");
+  return words.slice(0, end < 0 ? undefined : end).includes("--json");
+}

@@ -1,0 +1,98 @@
+/**
+ * What every subcommand shares: how it is declared, how it reports, how it ends.
+ *
+ * Exit codes: 0 done; 1 an operation failed (`error CODE: message` on stderr); 2 wrong usage. `dsec run` ends with
+ * the exit code of the task's command, and with 125 where dsec itself failed before the command had one.
+ */
+import { Command, Option } from "commander";
+import { DsecError } from "#core/errors.ts";
+import { paintFor, plainLine } from "./terminal.ts";
+
+export const EXIT = { done: 0, failed: 1, usage: 2, runFailed: 125 } as const;
+
+/** Declares arguments, options and the action of a subcommand whose name and summary are already set. */
+export type Define = (command: Command) => void;
+
+/** Help ends with examples: they are read first. */
+export function examples(command: Command, lines: [what: string, invocation: string][]): void {
+  const text = lines.map(([what, invocation]) => `  # ${what}\n  ${invocation}`).join("\n");
+  command.addHelpText("after", `\nExamples:\n${text}`);
+}
+
+export function jsonOption(): Option {
+  return new Option("--json", "print one JSON value on standard output; messages go to standard error");
+}
+
+export function gatewayOption(): Option {
+  return new Option(
+    "-g, --gateway <url>",
+    "gateway to use, with the key in DSEC_API_KEY (default: the one that serves the data folder)",
+  ).env("DSEC_GATEWAY");
+}
+
+export function dataOption(): Option {
+  return new Option("--data <dir>", "data folder").env("DSEC_DATA").default(".dsec");
+}
+
+/** The one JSON value of a command with `--json`. */
+export function printJson(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+}
+
+/** For people, beside the result: never on standard output. */
+export function note(text: string): void {
+  process.stderr.write(`${text}\n`);
+}
+
+/** Says what failed, and where a program listens says it as JSON too. */
+export function reportFailure(error: unknown, json: boolean): void {
+  const code = error instanceof DsecError ? error.code : "INTERNAL";
+  const message = error instanceof Error ? error.message : String(error);
+  const requestId = error instanceof DsecError ? error.details?.request_id : undefined;
+  if (json) {
+    printJson({ error: { code, message, ...(requestId === undefined ? {} : { request_id: requestId }) } });
+  }
+  const paint = paintFor(process.stderr);
+  process.stderr.write(`${paint("red", "error")} ${paint("bold", code)}: ${plainLine(message)}\n`);
+  // a failure that nobody foresaw is a bug: its place is what a report needs
+  if (!(error instanceof DsecError) && error instanceof Error && error.stack) {
+    process.stderr.write(`${error.stack}\n`);
+  }
+}
+
+/** A whole number within bounds, as a commander argument parser. */
+export function wholeNumber(what: string, min: number, max: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (/^\d+$/.test(text) && value >= min && value <= max) return value;
+    throw usageError(`${what} must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`);
+  };
+}
+
+export function usageError(message: string): DsecError {
+  return new DsecError("CONFIG_INVALID", message);
+}
+
+/** Appends a repeated option's value. */
+export function collect(value: string, previous: string[] = []): string[] {
+  return [...previous, value];
+}
+
+/** The first SIGINT or SIGTERM asks to end in order; the second ends at once. */
+export function onStopSignal(stop: (signal: "SIGINT" | "SIGTERM") => void): () => void {
+  let asked = false;
+  const listeners = (["SIGINT", "SIGTERM"] as const).map((signal) => {
+    const listener = () => {
+      if (asked) process.exit(signal === "SIGINT" ? 130 : 143);
+      asked = true;
+      stop(signal);
+    };
+    process.on(signal, listener);
+    return [signal, listener] as const;
+  });
+  return () => {
+    for (const [signal, listener] of listeners) process.off(signal, listener);
+  };
+}
+
+export { Command, Option };

@@ -1,0 +1,140 @@
+/**
+ * What people see. Text that a task made is untrusted: on a terminal its control codes could move the cursor,
+ * rewrite earlier lines, set the clipboard or answer for the user, so they are taken out there (never in a pipe).
+ */
+
+/** States of the reader of control sequences (ECMA-48): plain text, after ESC, in a CSI, in a string such as OSC. */
+type State = "plain" | "escape" | "csi" | "string" | "string-escape";
+
+/** A filter over a byte stream; sequences and characters may be cut anywhere between two calls. */
+export function plainTextFilter(): (bytes: Uint8Array, last?: boolean) => string {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let state: State = "plain";
+  let afterReturn = false;
+  return (bytes, last = false) => {
+    let out = "";
+    for (const char of decoder.decode(bytes, { stream: !last })) {
+      const code = char.codePointAt(0)!;
+      const wasReturn = afterReturn;
+      afterReturn = false;
+      if (state === "plain") {
+        if (char === "\r") {
+          // a lone return would let what follows overwrite the line
+          out += "\n";
+          afterReturn = true;
+        } else if (char === "\n" && wasReturn) continue;
+        else if (code === 0x1b) state = "escape";
+        else if (code === 0x9b) state = "csi";
+        else if (isStringStart(code)) state = "string";
+        else if (isPrintable(code)) out += char;
+      } else if (state === "escape") {
+        if (char === "[") state = "csi";
+        else if ("]PX^_".includes(char)) state = "string";
+        // intermediate bytes go on, anything else is the final byte
+        else if (code < 0x20 || code > 0x2f) state = "plain";
+      } else if (state === "csi") {
+        if (code >= 0x40 && code <= 0x7e) state = "plain";
+        else if (code === 0x0a) {
+          out += "\n";
+          state = "plain";
+        }
+      } else if (state === "string") {
+        if (code === 0x07 || code === 0x9c) state = "plain";
+        else if (code === 0x1b) state = "string-escape";
+        else if (code === 0x0a) {
+          // no terminal string holds a line feed: an unended one must not swallow the rest
+          out += "\n";
+          state = "plain";
+        }
+      } else state = char === "\\" ? "plain" : "string";
+    }
+    return out;
+  };
+}
+
+/** One line's worth of untrusted text: no control codes, no line breaks. */
+export function plainLine(text: string): string {
+  return plainTextFilter()(new TextEncoder().encode(text), true).replace(/\s+/g, " ").trim();
+}
+
+function isStringStart(code: number): boolean {
+  return code === 0x90 || code === 0x98 || code === 0x9d || code === 0x9e || code === 0x9f;
+}
+
+function isPrintable(code: number): boolean {
+  if (code === 0x0a || code === 0x09) return true;
+  if (code < 0x20 || (code >= 0x7f && code <= 0x9f)) return false;
+  // characters that reorder the text around them (Unicode annex 9), by which a line can say what it does not
+  return !(code === 0x061c || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069));
+}
+
+export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+const SGR: Record<Style, string> = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33", cyan: "36" };
+
+/** Whether a stream takes colours: a terminal, and neither NO_COLOR (no-color.org) nor a dumb one. */
+export function hasColour(stream: NodeJS.WriteStream): boolean {
+  const { NO_COLOR, TERM } = process.env;
+  return stream.isTTY === true && !NO_COLOR && TERM !== "dumb";
+}
+
+export type Paint = (style: Style, text: string) => string;
+
+export function paintFor(stream: NodeJS.WriteStream): Paint {
+  return hasColour(stream) ? (style, text) => `\x1b[${SGR[style]}m${text}\x1b[0m` : (_, text) => text;
+}
+
+export type Column = { title: string; align?: "right" };
+
+/** Columns as wide as their widest cell, two blanks between. `style` paints a cell after its width is known. */
+export function table(
+  columns: Column[],
+  rows: string[][],
+  paint: (text: string, row: number, column: number) => string = (text) => text,
+): string {
+  const widths = columns.map(({ title }, i) =>
+    Math.max(title.length, ...rows.map((row) => displayWidth(row[i] ?? ""))),
+  );
+  const line = (cells: string[], row: number) =>
+    cells
+      .map((cell, i) => {
+        const space = " ".repeat(widths[i]! - displayWidth(cell));
+        return columns[i]!.align === "right" ? space + paint(cell, row, i) : paint(cell, row, i) + space;
+      })
+      .join("  ")
+      .trimEnd();
+  return [
+    line(
+      columns.map(({ title }) => title),
+      -1,
+    ),
+    ...rows.map((row, i) => line(row, i)),
+  ].join("\n");
+}
+
+function displayWidth(text: string): number {
+  return [...text].length;
+}
+
+/** `1.24 s`, `310 ms`, `2 m 05 s`. */
+export function duration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000) return `${(ms / 1000).toFixed(2)} s`;
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} m ${twoDigits((ms % 60_000) / 1000)} s`;
+  return `${Math.floor(ms / 3_600_000)} h ${twoDigits((ms % 3_600_000) / 60_000)} m`;
+}
+
+function twoDigits(value: number): string {
+  return String(Math.floor(value)).padStart(2, "0");
+}
+
+/** `12 B`, `3.4 KiB`, `1.2 GiB`. */
+export function byteCount(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? value : value.toFixed(1)} ${units[unit]}`;
+}
