@@ -1,7 +1,7 @@
 import { createReadStream } from "node:fs";
 import { lstat, readdir, readlink } from "node:fs/promises";
 import { join } from "node:path";
-import { RootWriter } from "./root-writer.ts";
+import { invalid, RootWriter } from "./root-writer.ts";
 
 /**
  * Copies a folder that holds a root file system. Devices, sockets and pipes are left out, as a root that was in use
@@ -22,6 +22,7 @@ export async function copyTree(
     for (const name of (await readdir(join(source, folder))).sort()) {
       const path = folder === "" ? name : `${folder}/${name}`;
       const from = join(source, path);
+      if (name.includes("\uFFFD")) throw invalid(path, "its name is not UTF-8");
       const found = await lstat(from);
       if (found.isDirectory()) pending.push(path);
       else if (found.isSymbolicLink()) await writer.symbolicLink(path, await readlink(from), found);

@@ -86,6 +86,8 @@ export class RootWriter {
   async #enter(name: string): Promise<string> {
     if (++this.members > MEMBERS_MAX) throw invalid(name, `the image has more than ${MEMBERS_MAX} members`);
     if (name.startsWith("/")) throw invalid(name, "its name is absolute");
+    // What a decoder puts where bytes are not UTF-8 is not the file's name any more.
+    if (name.includes("\uFFFD")) throw invalid(name, "its name is not UTF-8");
     if (name.includes("\0")) throw invalid(name, "its name holds a NUL");
     if (name.split("/").includes("..")) throw invalid(name, "its name climbs out of the image");
     const path = normalize(name).replace(/^\.?\/*|\/+$/g, "");

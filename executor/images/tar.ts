@@ -3,7 +3,7 @@ import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { createGunzip, createZstdDecompress } from "node:zlib";
-import { extract, type Headers } from "tar-stream";
+import { extract, type Header } from "tar-stream";
 import { DsecError } from "#core/errors.ts";
 import { invalid, RootWriter } from "./root-writer.ts";
 
@@ -38,7 +38,7 @@ export async function extractTar(
   return writer;
 }
 
-async function takeMember(writer: RootWriter, header: Headers, content: Readable): Promise<void> {
+async function takeMember(writer: RootWriter, header: Header, content: Readable): Promise<void> {
   const { name, linkname } = header;
   const owner = { uid: header.uid ?? 0, gid: header.gid ?? 0, mode: header.mode ?? 0o644 };
   switch (header.type) {

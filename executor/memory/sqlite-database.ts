@@ -1,0 +1,189 @@
+import { DatabaseSync } from "node:sqlite";
+import { DsecError } from "#core/errors.ts";
+
+/**
+ * The executor's own database: memory and messages of its sandboxes. One process has it open at a time and takes
+ * the file's lock for as long as it runs; what must be seen by several executors belongs in Redis.
+ *
+ * Operations that come in one turn of the event loop share one transaction, in their order: a commit costs as much
+ * as ten writes. Their answers wait for the commit. With the write-ahead log and `synchronous=normal` a committed write
+ * survives the end of the process, and a power cut may take the last ones but never leaves half of one
+ * (sqlite.org/pragma.html#pragma_synchronous).
+ */
+export class SqliteDatabase {
+  readonly connection: DatabaseSync;
+  readonly #path: string;
+  readonly #participants: Participant[] = [];
+  #waiting: Operation[] = [];
+  #state: "idle" | "scheduled" | "closed" = "idle";
+
+  /** @param path a file that is made when absent; CONFIG_INVALID where another process has it open */
+  constructor(path: string) {
+    this.#path = path;
+    try {
+      this.connection = new DatabaseSync(path, { timeout: 1_000 });
+      this.connection.exec(PRAGMAS);
+      this.#migrate();
+    } catch (cause) {
+      throw new DsecError("CONFIG_INVALID", `memory database ${path}: ${explain(cause)}`, { cause });
+    }
+  }
+
+  /** Caches over the tables join here: written out before each commit, dropped after a rollback. */
+  join(participant: Participant): void {
+    this.#participants.push(participant);
+  }
+
+  /**
+   * Runs a synchronous operation in the next transaction. It must depend on nothing but the database and the
+   * participants' caches: when the transaction fails, each operation is run again alone.
+   * @throws STORE_UNAVAILABLE when the database refuses (disk full, file damaged) or is closed
+   */
+  run<Result>(work: () => Result): Promise<Result> {
+    if (this.#state === "closed") return Promise.reject(this.#closed());
+    return new Promise<Result>((resolve, reject) => {
+      this.#waiting.push({ work, resolve: resolve as (result: unknown) => void, reject });
+      this.#schedule();
+    });
+  }
+
+  /** Finishes what waits, then lets go of the file. */
+  close(): void {
+    if (this.#state === "closed") return;
+    while (this.#waiting.length > 0) this.#flush();
+    this.#state = "closed";
+    this.connection.close();
+  }
+
+  #schedule(): void {
+    if (this.#state !== "idle") return;
+    this.#state = "scheduled";
+    // After this turn's input has been read, so that requests which came together are committed together.
+    setImmediate(() => {
+      if (this.#state === "closed") return;
+      this.#state = "idle";
+      this.#flush();
+      if (this.#waiting.length > 0) this.#schedule();
+    });
+  }
+
+  #flush(): void {
+    const batch = this.#waiting.splice(0, BATCH_OPERATIONS);
+    const results = this.#transaction(batch);
+    if (!(results instanceof Error)) {
+      batch.forEach((operation, at) => operation.resolve(results[at]));
+      return;
+    }
+    for (const operation of batch) {
+      // One operation that fails must not take the others down with it.
+      const alone = batch.length === 1 ? results : this.#transaction([operation]);
+      if (alone instanceof Error) operation.reject(this.#failed(alone));
+      else operation.resolve(alone[0]);
+    }
+  }
+
+  #transaction(batch: Operation[]): unknown[] | Error {
+    try {
+      this.connection.exec("begin immediate");
+      const results = batch.map((operation) => operation.work());
+      for (const participant of this.#participants) participant.beforeCommit();
+      this.connection.exec("commit");
+      return results;
+    } catch (error) {
+      if (this.connection.isTransaction) this.connection.exec("rollback");
+      for (const participant of this.#participants) participant.afterRollback();
+      return error as Error;
+    }
+  }
+
+  #migrate(): void {
+    // The lock is taken before the version is read: of several that start at once, one migrates.
+    this.connection.exec("begin immediate");
+    try {
+      const { user_version: version } = this.connection.prepare("pragma user_version").get() as {
+        user_version: number;
+      };
+      if (version > MIGRATIONS.length) {
+        throw new Error(`it is of version ${version}, newer than this program knows; use the newer program`);
+      }
+      for (const migration of MIGRATIONS.slice(version)) this.connection.exec(migration);
+      this.connection.exec(`pragma user_version = ${MIGRATIONS.length}; commit`);
+    } catch (error) {
+      this.connection.exec("rollback");
+      throw error;
+    }
+  }
+
+  #failed(cause: Error): DsecError {
+    if (cause instanceof DsecError) return cause;
+    return new DsecError("STORE_UNAVAILABLE", `memory database ${this.#path}: ${explain(cause)}`, { cause });
+  }
+
+  #closed(): DsecError {
+    return new DsecError("STORE_UNAVAILABLE", `memory database ${this.#path} is closed`);
+  }
+}
+
+type Participant = { beforeCommit(): void; afterRollback(): void };
+type Operation = { work: () => unknown; resolve(result: unknown): void; reject(error: unknown): void };
+
+/** Bounds how long one transaction holds up the event loop: some milliseconds. */
+const BATCH_OPERATIONS = 512;
+
+const PRAGMAS = `
+  pragma locking_mode = exclusive;
+  pragma journal_mode = wal;
+  pragma synchronous = normal;
+  pragma foreign_keys = on;
+`;
+
+/** Applied in order, each once; a released one is never edited. */
+const MIGRATIONS = [
+  `create table namespace (
+     id integer primary key,
+     name text not null unique,
+     version integer not null,
+     keys integer not null,
+     bytes integer not null
+   ) strict;
+   create table entry (
+     namespace_id integer not null references namespace (id) on delete cascade,
+     key text not null,
+     value text not null,
+     version integer not null,
+     expires_at_ms integer,
+     primary key (namespace_id, key)
+   ) strict, without rowid;
+   create index entry_expiry on entry (namespace_id, expires_at_ms) where expires_at_ms is not null;
+
+   create table channel (
+     id integer primary key,
+     job text not null,
+     name text not null,
+     schema text,
+     capacity integer not null,
+     last_id integer not null default 0,
+     messages integer not null default 0,
+     bytes integer not null default 0,
+     unique (job, name)
+   ) strict;
+   create table message (
+     channel_id integer not null references channel (id) on delete cascade,
+     id integer not null,
+     sender text not null,
+     body text not null,
+     at_ms integer not null,
+     primary key (channel_id, id)
+   ) strict, without rowid;
+   create table reader (
+     channel_id integer not null references channel (id) on delete cascade,
+     name text not null,
+     acknowledged integer not null,
+     primary key (channel_id, name)
+   ) strict, without rowid;`,
+];
+
+function explain(cause: unknown): string {
+  const message = (cause as Error).message;
+  return /locked|busy/.test(message) ? "another process has it open; give each executor its own folder" : message;
+}
