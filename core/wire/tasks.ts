@@ -25,7 +25,8 @@ export const ImageSchema = z.union([
     .string()
     .max(200)
     .regex(
-      /^[a-z0-9]+([._/-][a-z0-9]+)*(:[A-Za-z0-9._-]{1,100})?$/,
+      // a digest that is cut short must not pass for an image named sha256
+      /^(?!sha256:)[a-z0-9]+([._/-][a-z0-9]+)*(:[A-Za-z0-9._-]{1,100})?$/,
       "must be host, sha256:…, or a name such as python:3.11",
     ),
 ]);

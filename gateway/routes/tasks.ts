@@ -164,7 +164,8 @@ function capacityCache({ store, now }: Gateway): (fresh: boolean) => Promise<Cap
     const at = now();
     if (!fresh && cached !== undefined && Math.abs(at - cached.at) < CAPACITIES_MS) return cached.value;
     const value = await store.capacities();
-    cached = { at, value };
+    // Nothing is remembered of a time without executors: it ends with the first one, which must count at once.
+    cached = value.length === 0 ? undefined : { at, value };
     return value;
   };
 }
