@@ -7,6 +7,10 @@ import pkcs11js from "pkcs11js";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { DsecError } from "#core/errors.ts";
 import { openPkcs11Token } from "#gateway/node/pkcs11-signer.ts";
+import type { Signer } from "#gateway/ports.ts";
+import { issueAttestation } from "#gateway/signing/issue.ts";
+import { createKeyRing } from "#gateway/signing/key-ring.ts";
+import { finishedAttempt, ISSUER, NOW_MS, TestExecutor } from "#test/support/attestation.ts";
 import { importJwk } from "#trace/attestation/keys.ts";
 
 const LIBRARY = "/usr/lib/softhsm/libsofthsm2.so";
@@ -66,6 +70,30 @@ test.each(["EdDSA", "ES256"] as const)(
     again.close();
   },
 );
+
+test("a token that is gone issues nothing and says so", async () => {
+  const token = await open();
+  const signer = await token.signer({ label: "gone", alg: "EdDSA", create: true });
+  const { attestation, attempt } = await issueWith(signer);
+  expect(attestation.jwt).toMatch(/^eyJ/);
+  token.close();
+  await expect(issueWith(signer, attempt)).rejects.toMatchObject({
+    code: "SIGNER_UNAVAILABLE",
+    message: expect.stringMatching(/"dsec" was closed/),
+  });
+});
+
+async function issueWith(signer: Signer, known?: Awaited<ReturnType<typeof finishedAttempt>>) {
+  const executor = new TestExecutor();
+  const attempt = known ?? (await finishedAttempt(executor));
+  const held = { ...attempt.held, executorKey: executor.publicKey, executorId: executor.id };
+  const evidence = await executor.sendEvidence({ ...attempt.evidence, executor_id: executor.id });
+  const keys = createKeyRing({ current: signer });
+  return {
+    attempt,
+    attestation: await issueAttestation({ ...attempt, held, evidence, keys, issuer: ISSUER, now: NOW_MS }),
+  };
+}
 
 test("a wrong PIN is refused clearly and stands in no error", async () => {
   const error = await refusal(open({ pin: "0000-wrong-pin" }));
