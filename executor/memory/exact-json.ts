@@ -15,7 +15,8 @@ export type Strictness = "exact" | "lenient";
  * @throws MALFORMED_JSON as `parseJson` does; MEMORY_VALUE_REFUSED where a reader would silently see another number
  */
 export function exactJson(input: Uint8Array | string, what: string, strictness: Strictness): ExactJson {
-  const source = typeof input === "string" ? input : new TextDecoder("utf-8", { ignoreBOM: true }).decode(input);
+  const source =
+    typeof input === "string" ? input : new TextDecoder("utf-8", { ignoreBOM: true }).decode(input);
   // From the bytes, so that what is not UTF-8 is refused and not replaced.
   const value = parseJson(input, what);
   if (!MAY_CHANGE.test(source)) return { text: source, value };

@@ -185,5 +185,7 @@ const MIGRATIONS = [
 
 function explain(cause: unknown): string {
   const message = (cause as Error).message;
-  return /locked|busy/.test(message) ? "another process has it open; give each executor its own folder" : message;
+  return /locked|busy/.test(message)
+    ? "another process has it open; give each executor its own folder"
+    : message;
 }

@@ -39,7 +39,8 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
       remove(space, entry);
       return { entry, version: space.version };
     });
-    space.nextExpiryMs = (sql.nextExpiry.get(space.id) as { at: number | null }).at ?? Number.POSITIVE_INFINITY;
+    space.nextExpiryMs =
+      (sql.nextExpiry.get(space.id) as { at: number | null }).at ?? Number.POSITIVE_INFINITY;
     return removed;
   }
 
@@ -82,7 +83,8 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
         for (const row of rows as Iterable<KeyedRow>) {
           if (!row.key.startsWith(prefix)) break;
           bytes += Buffer.byteLength(row.value);
-          if (entries.length === limit || (entries.length > 0 && bytes > maxBytes)) return { entries, more: true };
+          if (entries.length === limit || (entries.length > 0 && bytes > maxBytes))
+            return { entries, more: true };
           entries.push(entryOf(row.key, row));
         }
         return { entries, more: false };
@@ -124,7 +126,9 @@ function entryOf(key: string, row: Row): Entry {
 function prepare({ connection }: SqliteDatabase) {
   const columns = "key, value, version, expires_at_ms";
   return {
-    get: connection.prepare("select value, version, expires_at_ms from entry where namespace_id = ? and key = ?"),
+    get: connection.prepare(
+      "select value, version, expires_at_ms from entry where namespace_id = ? and key = ?",
+    ),
     put: connection.prepare(
       `insert into entry (namespace_id, key, value, version, expires_at_ms) values (?, ?, ?, ?, ?)
        on conflict do update set value = excluded.value, version = excluded.version,
@@ -137,7 +141,9 @@ function prepare({ connection }: SqliteDatabase) {
     due: connection.prepare(
       `select ${columns} from entry where namespace_id = ? and expires_at_ms <= ? order by expires_at_ms, key`,
     ),
-    nextExpiry: connection.prepare("select min(expires_at_ms) as at from entry where namespace_id = ? and expires_at_ms is not null"),
+    nextExpiry: connection.prepare(
+      "select min(expires_at_ms) as at from entry where namespace_id = ? and expires_at_ms is not null",
+    ),
   };
 }
 
@@ -165,7 +171,9 @@ class Namespaces {
             where namespace_id = namespace.id and expires_at_ms is not null) as next_expiry_ms
          from namespace where name = ?`,
       ),
-      add: connection.prepare("insert into namespace (name, version, keys, bytes) values (?, 0, 0, 0) returning id"),
+      add: connection.prepare(
+        "insert into namespace (name, version, keys, bytes) values (?, 0, 0, 0) returning id",
+      ),
       update: connection.prepare("update namespace set version = ?, keys = ?, bytes = ? where id = ?"),
     };
     database.join({
@@ -192,7 +200,14 @@ class Namespaces {
       | undefined;
     const space: Namespace =
       row === undefined
-        ? { id: (this.#sql.add.get(name) as { id: number }).id, name, version: 0, keys: 0, bytes: 0, nextExpiryMs: Number.POSITIVE_INFINITY }
+        ? {
+            id: (this.#sql.add.get(name) as { id: number }).id,
+            name,
+            version: 0,
+            keys: 0,
+            bytes: 0,
+            nextExpiryMs: Number.POSITIVE_INFINITY,
+          }
         : {
             id: row.id,
             name,

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
-import { digestOf } from "#core/json.ts";
 import type { Digest } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
 
 /**
  * The digest of a whole namespace, kept up to date entry by entry. It depends on the entries alone, not on the order

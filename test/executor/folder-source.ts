@@ -45,7 +45,13 @@ export class FolderSource implements OutputSource, AsyncDisposable {
       const entries = readdirSync(this.#at(path), { withFileTypes: true, encoding: "buffer" });
       return entries.map((entry) => ({
         name: entry.name,
-        kind: entry.isDirectory() ? "directory" : entry.isFile() ? "file" : entry.isSymbolicLink() ? "link" : "other",
+        kind: entry.isDirectory()
+          ? "directory"
+          : entry.isFile()
+            ? "file"
+            : entry.isSymbolicLink()
+              ? "link"
+              : "other",
       }));
     } catch {
       return null;

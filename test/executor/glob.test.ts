@@ -8,20 +8,30 @@ import { FolderSource } from "./folder-source.ts";
 /** Paths that a pattern matches in a tree of files, all through the real walk. */
 async function matched(pattern: string, files: string[], base = "/work"): Promise<string[]> {
   await using source = await FolderSource.of(files);
-  return (await collectOutputs(source, [pattern], { workingDirectory: base, directory: source.target })).map((o) => o.path);
+  return (await collectOutputs(source, [pattern], { workingDirectory: base, directory: source.target })).map(
+    (o) => o.path,
+  );
 }
 
 test.each([
   ["out.json", ["/work/out.json"], ["/work/out.json"]],
   ["*.json", ["/work/a.json", "/work/b.txt", "/work/sub/c.json"], ["/work/a.json"]],
-  ["**/*.json", ["/work/a.json", "/work/sub/deep/c.json", "/other/d.json"], ["/work/a.json", "/work/sub/deep/c.json"]],
+  [
+    "**/*.json",
+    ["/work/a.json", "/work/sub/deep/c.json", "/other/d.json"],
+    ["/work/a.json", "/work/sub/deep/c.json"],
+  ],
   ["out/**", ["/work/out/a", "/work/out/b/c", "/work/outside"], ["/work/out/a", "/work/out/b/c"]],
   ["**", ["/work/.hidden", "/work/a/b"], ["/work/.hidden", "/work/a/b"]],
   ["/data/??.log", ["/data/ab.log", "/data/abc.log", "/data/é1.log"], ["/data/ab.log", "/data/é1.log"]],
   ["[a-c]x", ["/work/ax", "/work/cx", "/work/dx"], ["/work/ax", "/work/cx"]],
   ["[!a-c]x", ["/work/ax", "/work/dx"], ["/work/dx"]],
   ["[]x]", ["/work/]", "/work/x", "/work/y"], ["/work/]", "/work/x"]],
-  ["{a,b{1,2}}.txt", ["/work/a.txt", "/work/b1.txt", "/work/b2.txt", "/work/b.txt"], ["/work/a.txt", "/work/b1.txt", "/work/b2.txt"]],
+  [
+    "{a,b{1,2}}.txt",
+    ["/work/a.txt", "/work/b1.txt", "/work/b2.txt", "/work/b.txt"],
+    ["/work/a.txt", "/work/b1.txt", "/work/b2.txt"],
+  ],
   ["{one}.txt", ["/work/{one}.txt", "/work/one.txt"], ["/work/{one}.txt"]],
   ["a\\*b", ["/work/a*b", "/work/axb"], ["/work/a*b"]],
   ["[", ["/work/[", "/work/x"], ["/work/["]],

@@ -1,0 +1,42 @@
+import { hash } from "node:crypto";
+import { digestOf } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
+import type { Entry } from "./store.ts";
+
+export type Happened = Pick<MemoryEvent, "op" | "key" | "old" | "new" | "version">;
+
+/** Numbers and dates what happened, and hands it on. */
+export class EventLog {
+  readonly #onEvent: (event: MemoryEvent) => void;
+  readonly #now: () => number;
+  #seq = 0;
+
+  constructor(onEvent: (event: MemoryEvent) => void, now: () => number) {
+    this.#onEvent = onEvent;
+    this.#now = now;
+  }
+
+  report(namespace: string, source: MemoryEvent["source"], happened: Happened): void {
+    this.#onEvent({
+      seq: ++this.#seq,
+      namespace,
+      source,
+      at: new Date(this.#now()).toISOString(),
+      ...happened,
+    });
+  }
+}
+
+/** A value as events show it: the text itself where it is short. */
+export function shown(text: string): MemoryShown {
+  const bytes = Buffer.byteLength(text);
+  return bytes <= LIMITS.memoryEventValueBytes
+    ? { json: text }
+    : { digest: digestOf(hash("sha256", text, "buffer")), bytes };
+}
+
+/** A page of entries as one JSON object, so that what was read can be told from what was there. */
+export function shownPage(entries: Entry[]): MemoryShown {
+  return shown(`{${entries.map(({ key, text }) => `${JSON.stringify(key)}:${text}`).join(",")}}`);
+}

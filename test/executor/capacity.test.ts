@@ -1,0 +1,111 @@
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { AXES, axisThatDoesNotFit, NO_RESOURCES, type Resources, subtract } from "#core/resources.ts";
+import {
+  measureCapacity,
+  parseAvailableMemoryMb,
+  parseCgroupPaths,
+  parseCpuQuota,
+  parseMemoryLimitMb,
+} from "#executor/capacity.ts";
+import { Ledger } from "#executor/ledger.ts";
+
+test.each([
+  ["-1", "100000", null],
+  ["max", "100000", null],
+  ["150000", "100000", 1.5],
+  ["10000\n", "100000\n", 0.1],
+  ["33333", "100000", 0.333],
+  ["", "", null],
+])("CPU quota %j of period %j is %s cores", (quota, period, cores) => {
+  expect(parseCpuQuota(quota, period)).toBe(cores);
+});
+
+test.each([
+  ["9223372036854771712", null],
+  ["max\n", null],
+  ["536870912\n", 512],
+])("memory limit %j is %s MiB", (limit, mebibytes) => {
+  expect(parseMemoryLimitMb(limit)).toBe(mebibytes);
+});
+
+test("what is available counts, not what is free", () => {
+  expect(parseAvailableMemoryMb("MemTotal: 8000 kB\nMemFree:  1024 kB\nMemAvailable:   4096 kB\n")).toBe(4);
+  expect(() => parseAvailableMemoryMb("MemTotal: 8000 kB\n")).toThrow(/MemAvailable/);
+});
+
+test("controllers that share a line of /proc/self/cgroup share its path, and v2 has none to name", () => {
+  const paths = parseCgroupPaths("4:cpu,cpuacct:/a:b\n2:memory:/m\n0::/unified/x\n");
+  expect([...paths]).toEqual([
+    ["cpu", "/a:b"],
+    ["cpuacct", "/a:b"],
+    ["memory", "/m"],
+    ["", "/unified/x"],
+  ]);
+});
+
+test("this host has something on each axis but GPU memory; what is configured replaces what is measured", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "dsec-capacity-"));
+  try {
+    const capacity = await measureCapacity(directory);
+    for (const axis of AXES) {
+      if (axis === "gpu_memory_mb") expect(capacity[axis]).toBe(0);
+      else expect(capacity[axis], axis).toBeGreaterThan(0);
+    }
+    expect(await readdir(directory)).toEqual(["disk-iops"]);
+    // The measurement of the disk is kept: two starts offer the same.
+    expect((await measureCapacity(directory)).disk_iops).toBe(capacity.disk_iops);
+    const configured = await measureCapacity(directory, { cpu_cores: 0.5, gpu_memory_mb: 8192 });
+    expect(configured).toMatchObject({ cpu_millis: 500, gpu_memory_mb: 8192, pids: expect.any(Number) });
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+});
+
+const CAPACITY: Resources = { ...NO_RESOURCES, cpu_millis: 4000, memory_mb: 4096, pids: 1000, disk_mb: 1000 };
+
+test("however polls and attempts interleave, what is offered and taken never passes the capacity", () => {
+  const asked = fc.record({
+    cpu_millis: fc.integer({ min: 10, max: 4000 }),
+    memory_mb: fc.integer({ min: 4, max: 4096 }),
+    gpu_memory_mb: fc.constant(0),
+    disk_iops: fc.constant(0),
+    network_mbps: fc.constant(0),
+    pids: fc.integer({ min: 2, max: 1000 }),
+    disk_mb: fc.integer({ min: 0, max: 1000 }),
+  });
+  const step = fc.oneof(
+    fc.record({ act: fc.constant("offer" as const) }),
+    fc.record({
+      act: fc.constant("answer" as const),
+      at: fc.nat(),
+      grants: fc.array(asked, { maxLength: 3 }),
+    }),
+    fc.record({ act: fc.constant("give" as const), at: fc.nat() }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const ledger = new Ledger(CAPACITY);
+      const offers: Resources[] = [];
+      const taken: Resources[] = [];
+      for (const action of steps) {
+        if (action.act === "offer") {
+          const offer = ledger.offer();
+          if (offer !== null) offers.push(offer);
+        } else if (action.act === "answer" && offers.length > 0) {
+          const [offer] = offers.splice(action.at % offers.length, 1);
+          ledger.withdraw(offer!);
+          for (const grant of action.grants) if (ledger.take(grant)) taken.push(grant);
+        } else if (action.act === "give" && taken.length > 0) {
+          ledger.give(taken.splice(action.at % taken.length, 1)[0]!);
+        }
+        const left = [...offers, ...taken].reduce(subtract, CAPACITY);
+        expect(axisThatDoesNotFit(NO_RESOURCES, left)).toBeUndefined();
+        expect(ledger.free()).toEqual(taken.reduce(subtract, CAPACITY));
+      }
+    }),
+  );
+});
