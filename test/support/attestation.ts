@@ -122,7 +122,7 @@ export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
 
 /** A real attestation of a real attempt, and the ring that signed it. */
 export async function issuedAttestation(
-  options: { alg?: Signer["alg"]; outputCount?: number; signer?: Signer } = {},
+  options: { alg?: Signer["alg"]; outputCount?: number; signer?: Signer; nowMs?: number } = {},
 ) {
   const executor = new TestExecutor();
   const attempt = await finishedAttempt(executor, options.outputCount);
@@ -132,7 +132,7 @@ export async function issuedAttestation(
     ...attempt,
     keys,
     issuer: ISSUER,
-    now: NOW_MS,
+    now: options.nowMs ?? NOW_MS,
     evidence: await executor.sendEvidence(attempt.evidence),
   });
   return { ...attempt, executor, signer, keys, attestation, jwks: keys.jwks() };
