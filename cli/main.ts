@@ -1,6 +1,6 @@
 /** The `dsec` command. Only the subcommand that is called is loaded, so that `dsec --help` answers at once. */
 import { Command, CommanderError } from "commander";
-import { type Define, EXIT, reportFailure } from "./program.ts";
+import { type Define, EXIT, reportFailure, UsageError } from "./program.ts";
 
 type Subcommand = { summary: string; load: () => Promise<{ define: Define }> };
 
@@ -59,12 +59,11 @@ async function main(given: string[]): Promise<void> {
     if (words.length === 0) program.outputHelp();
     else await program.parseAsync(words, { from: "user" });
   } catch (error) {
-    if (error instanceof CommanderError) {
-      process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
-      return;
-    }
-    reportFailure(error, asksForJson(words));
-    process.exitCode = name === "run" ? EXIT.runFailed : EXIT.failed;
+    // commander has printed its own message by now
+    if (!(error instanceof CommanderError)) reportFailure(error, asksForJson(words));
+    else if (error.exitCode === 0) return;
+    const wrongUsage = error instanceof CommanderError || error instanceof UsageError;
+    process.exitCode = name === "run" ? EXIT.runFailed : wrongUsage ? EXIT.usage : EXIT.failed;
   }
 }
 

@@ -2,7 +2,7 @@
  * What every subcommand shares: how it is declared, how it reports, how it ends.
  *
  * Exit codes: 0 done; 1 an operation failed (`error CODE: message` on stderr); 2 wrong usage. `dsec run` ends with
- * the exit code of the task's command, and with 125 where dsec itself failed before the command had one.
+ * the exit code of the task's command, and with 125 for every failure of dsec's own, as wrong usage.
  */
 import { Command, Option } from "commander";
 import { DsecError } from "#core/errors.ts";
@@ -69,8 +69,11 @@ export function wholeNumber(what: string, min: number, max: number): (text: stri
   };
 }
 
-export function usageError(message: string): DsecError {
-  return new DsecError("CONFIG_INVALID", message);
+/** The command line itself is wrong: told apart from a failed operation by its exit code. */
+export class UsageError extends DsecError {}
+
+export function usageError(message: string): UsageError {
+  return new UsageError("CONFIG_INVALID", message);
 }
 
 /** Appends a repeated option's value. */

@@ -40,8 +40,8 @@ export const DEMO_TASKS: DemoTask[] = [
   ),
   {
     name: "never-end",
-    command: ["sh", "/inputs/never_end.sh"],
-    inputs: ["never_end.sh"],
+    command: ["sh", "/inputs/never-end.sh"],
+    inputs: ["never-end.sh"],
     resources: SMALL,
     timeout_ms: 1_500,
     expected: { state: "failed", reason: "timed_out" },

@@ -1,0 +1,283 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { TaskEvent } from "#core/wire/tasks.ts";
+import { type Client, createClient } from "#sdk/client.ts";
+import { decodeData } from "#sdk/task-events.ts";
+import type { Fetch } from "#sdk/transport.ts";
+import {
+  type ExecutorClient,
+  ISSUER,
+  openTestGateway,
+  type TestGateway,
+} from "../gateway/gateway-under-test.ts";
+
+let gateway: TestGateway;
+let executor: ExecutorClient;
+let apiKey: string;
+let client: Client;
+const direct: Fetch = (request) => gateway.app.fetch(request);
+
+beforeAll(async () => {
+  gateway = await openTestGateway();
+  apiKey = (await gateway.client("tasks", "admin")).secret;
+  executor = await gateway.executor();
+  client = createClient({ gateway: ISSUER, apiKey, fetch: direct });
+});
+
+afterAll(() => gateway.close());
+
+/** Leases and finishes the one task that is queued. */
+async function runNext(left: Parameters<ExecutorClient["finish"]>[1] = {}): Promise<void> {
+  const [lease] = await executor.acquire();
+  await executor.start(lease!);
+  if (left.stdout) await executor.print(lease!, left.stdout);
+  await executor.finish(lease!, left);
+}
+
+test("a task comes back with its events, its outputs and its attestation", async () => {
+  const { artifact } = await client.artifacts.put(new TextEncoder().encode("input"));
+  const submitted = await client.tasks.submit({
+    command: ["cat", "/inputs/a"],
+    inputs: [{ artifact, mount_path: "/inputs/a" }],
+    outputs: ["*.json"],
+  });
+  expect(submitted.state).toBe("queued");
+  const watching = collect(client.tasks.events(submitted.id));
+  await runNext({ stdout: "hello", files: { "/work/output.json": '{"score":1}' } });
+
+  const events = await watching;
+  expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => i + 1));
+  expect(states(events)).toEqual(["queued", "leased", "running", "succeeded"]);
+  expect(printed(events)).toBe("hello");
+
+  const task = await client.tasks.wait(submitted.id);
+  expect(task.state).toBe("succeeded");
+  const [output] = await client.tasks.outputs(task.id);
+  expect(new TextDecoder().decode(await client.tasks.output(task.id, output!))).toBe('{"score":1}');
+  expect(new TextDecoder().decode(await client.tasks.stream(task.id, "stdout"))).toBe("hello");
+  const [attestation] = await client.tasks.attestations(task.id);
+  expect(attestation?.id).toBe(task.attestation_id);
+  expect((await client.attestations.verify(attestation!.jwt)).sub).toBe(task.id);
+  expect((await client.jwks()).keys.length).toBeGreaterThan(0);
+});
+
+test("a submission whose answer was lost is asked for again and stays one task", async () => {
+  let lost = 0;
+  const flaky = createClient({
+    gateway: ISSUER,
+    apiKey,
+    fetch: async (request) => {
+      const response = await gateway.app.fetch(request);
+      if (request.method !== "POST" || lost >= 2) return response;
+      lost++;
+      throw new TypeError("fetch failed", { cause: new Error("read ECONNRESET") });
+    },
+  });
+  const label = { run: crypto.randomUUID() };
+  const task = await flaky.tasks.submit({ command: ["true"], labels: label });
+  expect(lost).toBe(2);
+  const found = await client.tasks.list({ label: `run=${label.run}` });
+  expect(found.items.map(({ id }) => id)).toEqual([task.id]);
+  await client.tasks.cancel(task.id);
+});
+
+test("making a key is never repeated by itself", async () => {
+  let calls = 0;
+  const failing = createClient({
+    gateway: ISSUER,
+    apiKey,
+    fetch: () => {
+      calls++;
+      throw new TypeError("fetch failed");
+    },
+  });
+  await expect(failing.keys.create({ name: "once", scopes: ["tasks"] })).rejects.toMatchObject({
+    code: "GATEWAY_UNREACHABLE",
+  });
+  expect(calls).toBe(1);
+});
+
+test("events go on after dropped connections, each once and in order", async () => {
+  let cuts = 0;
+  const cutting = createClient({
+    gateway: ISSUER,
+    apiKey,
+    fetch: async (request) => {
+      const response = await gateway.app.fetch(request);
+      if (!request.url.includes("/events") || cuts >= 4) return response;
+      cuts++;
+      return new Response(cutAfter(response.body!, 150 * cuts), response);
+    },
+  });
+  const task = await cutting.tasks.submit({ command: ["true"] });
+  const watching = collect(cutting.tasks.events(task.id));
+  const [lease] = await executor.acquire();
+  await executor.start(lease!);
+  let offset = 0;
+  for (const line of ["one\n", "two\n", "three\n", "four\n"]) {
+    await executor.print(lease!, line, offset);
+    offset += line.length;
+  }
+  await executor.finish(lease!, { stdout: "one\ntwo\nthree\nfour\n" });
+  const events = await watching;
+  expect(cuts).toBeGreaterThan(1);
+  expect(events.map(({ seq }) => seq)).toEqual(events.map((_, i) => i + 1));
+  expect(printed(events)).toBe("one\ntwo\nthree\nfour\n");
+});
+
+test("asking for events past the last one ends at once", async () => {
+  const task = await client.tasks.submit({ command: ["true"] });
+  await runNext();
+  const all = await collect(client.tasks.events(task.id));
+  expect(await collect(client.tasks.events(task.id, { after: all.length }))).toEqual([]);
+});
+
+test("an id that the gateway does not know starts the events over", async () => {
+  const task = await client.tasks.submit({ command: ["true"] });
+  await runNext();
+  const events = await collect(client.tasks.events(task.id, { after: 999_999 }));
+  expect(states(events)).toEqual(["queued", "leased", "running", "succeeded"]);
+});
+
+test("following ends without error when its signal aborts", async () => {
+  const task = await client.tasks.submit({ command: ["true"] });
+  const stop = new AbortController();
+  const seen: TaskEvent[] = [];
+  for await (const event of client.tasks.events(task.id, { signal: stop.signal })) {
+    seen.push(event);
+    stop.abort();
+  }
+  expect(states(seen)).toEqual(["queued"]);
+  expect((await client.tasks.cancel(task.id)).state).toBe("cancelled");
+});
+
+test("refusals are the gateway's own code and words, with the request's id", async () => {
+  const missing = client.tasks.get("task_00000000000000000000000000");
+  await expect(missing).rejects.toMatchObject({ name: "DsecError", code: "TASK_NOT_FOUND" });
+  await expect(missing).rejects.toThrow(/task_0000/);
+  const unknown = await client.tasks.submit({ command: [], nonsense: 1 } as never).catch((error) => error);
+  expect(unknown).toMatchObject({ code: "INVALID_REQUEST", details: { request_id: expect.any(String) } });
+  const stranger = createClient({
+    gateway: ISSUER,
+    apiKey: `dsk_${"0".repeat(26)}_${"A".repeat(43)}`,
+    fetch: direct,
+  });
+  await expect(stranger.tasks.list()).rejects.toMatchObject({ code: "UNAUTHENTICATED" });
+});
+
+test("a proxy's error page is a gateway that was not reached, and is tried again", async () => {
+  let calls = 0;
+  const behindProxy = createClient({
+    gateway: ISSUER,
+    apiKey,
+    fetch: (request) => {
+      calls++;
+      if (calls <= 2)
+        return new Response("<h1>Bad gateway</h1>", {
+          status: 502,
+          headers: { "content-type": "text/html" },
+        });
+      return gateway.app.fetch(request);
+    },
+  });
+  expect((await behindProxy.tasks.list()).items).toBeInstanceOf(Array);
+  expect(calls).toBe(3);
+  const always = createClient({
+    gateway: ISSUER,
+    apiKey,
+    retries: 1,
+    fetch: () => new Response("<h1>no</h1>", { status: 502 }),
+  });
+  await expect(always.tasks.list()).rejects.toMatchObject({ code: "GATEWAY_UNREACHABLE" });
+});
+
+test("a limited client waits as long as it is told", async () => {
+  let refusedAtMs = 0;
+  const limited = createClient({
+    gateway: ISSUER,
+    apiKey,
+    fetch: (request) => {
+      if (refusedAtMs > 0) return gateway.app.fetch(request);
+      refusedAtMs = performance.now();
+      const error = { code: "RATE_LIMITED", message: "too many requests", request_id: "r" };
+      return Response.json({ error }, { status: 429, headers: { "retry-after": "1" } });
+    },
+  });
+  await limited.tasks.list();
+  expect(performance.now() - refusedAtMs).toBeGreaterThanOrEqual(990);
+});
+
+test("content that was changed on its way is refused", async () => {
+  const { artifact } = await client.artifacts.put(new TextEncoder().encode("content"));
+  const tampering = createClient({
+    gateway: ISSUER,
+    apiKey,
+    fetch: async (request) => {
+      const response = await gateway.app.fetch(request);
+      return request.url.includes("/v1/artifacts/") ? new Response("Content", response) : response;
+    },
+  });
+  await expect(tampering.artifacts.get(artifact)).rejects.toMatchObject({ code: "DIGEST_MISMATCH" });
+  expect(new TextDecoder().decode(await client.artifacts.get(artifact))).toBe("content");
+});
+
+test("every page of a long list is read", async () => {
+  const label = crypto.randomUUID();
+  const ids = [];
+  for (let i = 0; i < 7; i++)
+    ids.push((await client.tasks.submit({ command: ["true"], labels: { list: label } })).id);
+  const page = await client.tasks.list({ label: `list=${label}`, limit: 3 });
+  expect(page.items.length).toBe(3);
+  const all = [];
+  for await (const task of client.tasks.all({ label: `list=${label}` })) all.push(task.id);
+  expect(all).toEqual(ids.reverse());
+});
+
+test("keys are made, listed and revoked, and executors drained", async () => {
+  const made = await client.keys.create({ name: "second", scopes: ["tasks"] });
+  const second = createClient({ gateway: ISSUER, apiKey: made.secret, fetch: direct });
+  await second.tasks.list();
+  expect((await client.keys.revoke(made.id)).revoked_at).not.toBeNull();
+  const keys = [];
+  for await (const key of client.keys.all()) keys.push(key);
+  expect(keys.find(({ id }) => id === made.id)?.revoked_at).not.toBeNull();
+  expect(JSON.stringify(keys)).not.toContain(made.secret);
+  const other = await gateway.executor();
+  expect((await client.executors.drain(other.executorId)).state).toBe("draining");
+  const executors = [];
+  for await (const each of client.executors.all()) executors.push(each.id);
+  expect(executors).toContain(other.executorId);
+});
+
+test("a gateway address that is none is refused before anything is sent", () => {
+  expect(() => createClient({ gateway: "dsec.example" })).toThrow(/no URL|must be http/);
+  expect(() => createClient({ gateway: "file:///etc/passwd" })).toThrow(/must be http/);
+});
+
+async function collect(events: AsyncGenerator<TaskEvent>): Promise<TaskEvent[]> {
+  const all: TaskEvent[] = [];
+  for await (const event of events) all.push(event);
+  return all;
+}
+
+function states(events: TaskEvent[]): string[] {
+  return events.flatMap((event) => (event.type === "state" ? [event.state] : []));
+}
+
+function printed(events: TaskEvent[]): string {
+  const decoder = new TextDecoder();
+  return events.map((event) => (event.type === "stdout" ? decoder.decode(decodeData(event)) : "")).join("");
+}
+
+/** A body whose connection breaks after so many bytes. */
+function cutAfter(body: ReadableStream<Uint8Array>, bytesMax: number): ReadableStream<Uint8Array> {
+  let left = bytesMax;
+  return body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        controller.enqueue(chunk.slice(0, left));
+        left -= chunk.length;
+        if (left <= 0) controller.error(new Error("connection reset"));
+      },
+    }),
+  );
+}
