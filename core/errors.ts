@@ -61,7 +61,6 @@ export const ERROR_STATUS = {
   PORT_NOT_ALLOWED: 403,
   METHOD_NOT_ALLOWED_BY_POLICY: 403,
   PATH_NOT_ALLOWED: 403,
-  UPGRADE_NOT_ALLOWED: 403,
   TLS_NAME_MISMATCH: 403,
   ADDRESS_NOT_ALLOWED: 403,
   DNS_NOT_PINNED: 403,
@@ -74,6 +73,16 @@ export const ERROR_STATUS = {
   LAUNCHER_LOST: 500,
   OUTPUT_TOO_LARGE: 422,
   HOST_UNSUITABLE: 500,
+  // memory and messages
+  MEMORY_NOT_FOUND: 404,
+  /** If-Match or If-None-Match did not hold (RFC 9110 section 13.1). */
+  MEMORY_VERSION_CONFLICT: 412,
+  /** JSON cannot carry the value exactly. */
+  MEMORY_VALUE_REFUSED: 422,
+  MEMORY_FULL: 507,
+  MESSAGE_REFUSED: 422,
+  /** Back-pressure: nothing was stored; send again once readers have acknowledged. */
+  CHANNEL_FULL: 429,
   // us
   CONFIG_INVALID: 400,
   STORE_UNAVAILABLE: 503,
