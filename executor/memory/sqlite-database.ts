@@ -1,4 +1,4 @@
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { DsecError } from "#core/errors.ts";
 
 /**
@@ -13,6 +13,8 @@ import { DsecError } from "#core/errors.ts";
 export class SqliteDatabase {
   readonly connection: DatabaseSync;
   readonly #path: string;
+  readonly #begin: StatementSync;
+  readonly #commit: StatementSync;
   readonly #participants: Participant[] = [];
   #waiting: Operation[] = [];
   #state: "idle" | "scheduled" | "closed" = "idle";
@@ -24,6 +26,8 @@ export class SqliteDatabase {
       this.connection = new DatabaseSync(path, { timeout: 1_000 });
       this.connection.exec(PRAGMAS);
       this.#migrate();
+      this.#begin = this.connection.prepare("begin");
+      this.#commit = this.connection.prepare("commit");
     } catch (cause) {
       throw new DsecError("CONFIG_INVALID", `memory database ${path}: ${explain(cause)}`, { cause });
     }
@@ -71,7 +75,7 @@ export class SqliteDatabase {
     const batch = this.#waiting.splice(0, BATCH_OPERATIONS);
     const results = this.#transaction(batch);
     if (!(results instanceof Error)) {
-      batch.forEach((operation, at) => operation.resolve(results[at]));
+      for (const [at, operation] of batch.entries()) operation.resolve(results[at]);
       return;
     }
     for (const operation of batch) {
@@ -84,10 +88,10 @@ export class SqliteDatabase {
 
   #transaction(batch: Operation[]): unknown[] | Error {
     try {
-      this.connection.exec("begin immediate");
+      this.#begin.run();
       const results = batch.map((operation) => operation.work());
       for (const participant of this.#participants) participant.beforeCommit();
-      this.connection.exec("commit");
+      this.#commit.run();
       return results;
     } catch (error) {
       if (this.connection.isTransaction) this.connection.exec("rollback");
@@ -134,6 +138,8 @@ const PRAGMAS = `
   pragma locking_mode = exclusive;
   pragma journal_mode = wal;
   pragma synchronous = normal;
+  -- 32 MiB between checkpoints: pages that are written again and again go to the file, and to fsync(2), once
+  pragma wal_autocheckpoint = 8192;
   pragma foreign_keys = on;
 `;
 

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { existsSync } from "node:fs";
+import { createWriteStream, existsSync } from "node:fs";
 import {
   chmod,
   link,
@@ -16,6 +16,7 @@ import {
 } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pipeline } from "node:stream/promises";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { type Header, pack } from "tar-stream";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -37,7 +38,7 @@ async function tarOf(...members: Member[]): Promise<string> {
   for (const { content, ...header } of members) archive.entry(header as Header, content ?? "");
   archive.finalize();
   const path = join(directory, `${members.length}-${Math.random()}.tar`);
-  await writeFile(path, await Array.fromAsync(archive as AsyncIterable<Buffer>));
+  await pipeline(archive, createWriteStream(path));
   return path;
 }
 
