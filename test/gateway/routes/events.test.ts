@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { TaskId } from "#core/ids.ts";
+import type { Lease } from "#core/wire/leases.ts";
+import type { Task } from "#core/wire/tasks.ts";
+import {
+  type Client,
+  type ExecutorClient,
+  openTestGateway,
+  readEvents,
+  type SseMessage,
+  type TestGateway,
+} from "../gateway-under-test.ts";
+
+let gateway: TestGateway;
+let client: Client;
+let executor: ExecutorClient;
+beforeAll(async () => {
+  gateway = await openTestGateway();
+  client = await gateway.client("tasks");
+  executor = await gateway.executor();
+});
+afterAll(() => gateway.close());
+
+async function running(): Promise<{ task: Task; lease: Lease }> {
+  const task = await client.submit();
+  const [lease] = await executor.acquire();
+  expect(lease?.task_id).toBe(task.id);
+  await executor.start(lease!);
+  return { task, lease: lease! };
+}
+
+const follow = (task: Task, init?: RequestInit, query = "") =>
+  client.send("GET", `/v1/tasks/${task.id}/events${query}`, undefined, init);
+const from = (id: string): RequestInit => ({ headers: { "last-event-id": id } });
+const seqs = (messages: SseMessage[]) => messages.map(({ id }) => Number(id));
+const openStreams = async () =>
+  Number(/^dsec_event_streams (\d+)$/m.exec(await (await gateway.fetch("/metrics")).text())?.[1]);
+
+test("600 events are seen once each and in order across a reconnect in the middle (B83)", async () => {
+  const { task, lease } = await running();
+  const first = follow(task).then((response) => readEvents(response, (messages) => messages.length >= 300));
+  const { lease_id, fence } = lease;
+  for (let i = 0; i < 600; i += 20) {
+    const events = Array.from({ length: 20 }, (_, j) => {
+      const data = Buffer.from(`line ${i + j}\n`).toString("base64");
+      return { type: "stdout", lease_id, fence, offset: i + j, data };
+    });
+    await executor.ok("POST", "/v1/leases/events", { events });
+  }
+  const before = await first;
+  expect(before.length).toBeGreaterThanOrEqual(300);
+  const second = follow(task, from(before.at(-1)!.id!)).then((response) => readEvents(response));
+  await executor.finish(lease, { stdout: "x" });
+  const after = await second;
+
+  const all = [...before, ...after];
+  expect(seqs(all)).toEqual(Array.from({ length: all.length }, (_, i) => i + 1));
+  const printed = all.filter(({ event }) => event === "stdout").map(({ data }) => JSON.parse(data).data);
+  expect(printed.map((data) => Buffer.from(data, "base64").toString())).toEqual(
+    Array.from({ length: 600 }, (_, i) => `line ${i}\n`),
+  );
+  expect(JSON.parse(all.at(-1)!.data)).toMatchObject({ type: "state", state: "succeeded" });
+  expect(await openStreams()).toBe(0);
+});
+
+test("an id that this task has no event for gives one explicit resync, then everything from the start (B83)", async () => {
+  const { task, lease } = await running();
+  await executor.finish(lease);
+  const whole = await readEvents(await follow(task));
+  const ids = [
+    "1000000",
+    "-1",
+    "abc",
+    "1.5",
+    "9007199254740993",
+    "99999999999999999999",
+    "1e3",
+    " 1 x",
+    "0x1",
+    "01",
+  ];
+  for (const id of ids) {
+    const [resync, ...rest] = await readEvents(await follow(task, from(id)));
+    expect([id, resync?.event]).toEqual([id, "resync"]);
+    expect(JSON.parse(resync!.data)).toMatchObject({ last_event_id: id.trim() });
+    expect(rest).toEqual(whole);
+    const byQuery = await readEvents(await follow(task, {}, `?after=${encodeURIComponent(id)}`));
+    expect(byQuery[0]?.event).toBe("resync");
+  }
+  expect(await readEvents(await follow(task, from("0")))).toEqual(whole);
+});
+
+test("Last-Event-ID goes before the after of the URL, which an EventSource keeps sending", async () => {
+  const { task, lease } = await running();
+  await executor.finish(lease);
+  const whole = await readEvents(await follow(task));
+  expect(await readEvents(await follow(task, from(whole[1]!.id!), "?after=1"))).toEqual(whole.slice(2));
+  expect(await readEvents(await follow(task, {}, `?after=${whole[0]!.id}`))).toEqual(whole.slice(1));
+});
+
+test("resuming after the final event is told to stop (204), and HEAD streams nothing", async () => {
+  const { task, lease } = await running();
+  await executor.finish(lease);
+  const whole = await readEvents(await follow(task));
+  expect((await follow(task, from(whole.at(-1)!.id!))).status).toBe(204);
+  const head = await client.send("HEAD", `/v1/tasks/${task.id}/events`);
+  expect([head.status, head.headers.get("content-type"), await head.text()]).toEqual([
+    200,
+    "text/event-stream",
+    "",
+  ]);
+  expect(await openStreams()).toBe(0);
+});
+
+test("an event reaches its follower without waiting for a poll, and the head comes at once (B43)", async () => {
+  const { task, lease } = await running();
+  const response = await follow(task);
+  expect(response.headers.get("cache-control")).toContain("no-transform");
+  const reader = response.body!.getReader();
+  const decoder = new TextDecoder();
+  let seen = "";
+  while (!seen.includes('"running"')) seen += decoder.decode((await reader.read()).value);
+  await executor.print(lease, "now");
+  const storedAtMs = performance.now();
+  while (!seen.includes("event: stdout")) seen += decoder.decode((await reader.read()).value);
+  // the poll underneath comes after a second
+  expect(performance.now() - storedAtMs).toBeLessThan(600);
+  await reader.cancel();
+  expect(await openStreams()).toBe(0);
+  await executor.finish(lease);
+});
+
+test("a follower that reads nothing costs no reads of the database, and one that left costs nothing more", async () => {
+  const { task, lease } = await running();
+  for (let i = 0; i < 20; i++) await executor.print(lease, "x".repeat(1000), i * 1000);
+  let reads = 0;
+  const { store } = gateway;
+  const listEvents = store.listEvents;
+  store.listEvents = (...args) => {
+    reads++;
+    return listEvents.apply(store, args);
+  };
+  try {
+    const response = await follow(task);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    // one chunk ahead is what a stream holds by default
+    expect(reads).toBeLessThanOrEqual(1);
+    await response.body!.cancel();
+    const afterLeaving = reads;
+    gateway.wake.notify(`task:${task.id as TaskId}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    expect(reads).toBe(afterLeaving);
+  } finally {
+    store.listEvents = listEvents;
+  }
+  await executor.finish(lease);
+});
+
+test("bytes that are no text, and text that looks like the protocol, arrive as they were", async () => {
+  const { task, lease } = await running();
+  const { lease_id, fence } = lease;
+  const bytes = Buffer.concat([
+    Buffer.from([0xff, 0xfe, 0x80, 0]),
+    Buffer.from("\n\nid: 9\nevent: state\r\ndata: {}\n\n"),
+  ]);
+  const event = { type: "stderr", lease_id, fence, offset: 0, data: bytes.toString("base64") };
+  await executor.ok("POST", "/v1/leases/events", { events: [event] });
+  await executor.finish(lease);
+  const stderr = (await readEvents(await follow(task))).find((message) => message.event === "stderr");
+  expect(Buffer.from(JSON.parse(stderr!.data).data, "base64").equals(bytes)).toBe(true);
+});
+
+test("followers are let go when the gateway stops", async () => {
+  const task = await client.submit();
+  const stream = follow(task).then((response) => readEvents(response));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  gateway.closing.abort();
+  expect((await stream).map(({ event }) => event)).toEqual(["state"]);
+  expect(await openStreams()).toBe(0);
+});
