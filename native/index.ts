@@ -5,6 +5,7 @@
  * the read ends of the sandbox's standard output and error come back as descriptors.
  */
 import type { Readable } from "node:stream";
+import { Daemon } from "./daemon.ts";
 
 /** Everything the launcher needs to make one sandbox. Built by the executor as data, carried out in C++. */
 export type LaunchPlan = {
@@ -110,10 +111,15 @@ export type Launcher = {
   readonly lost: Promise<Error>;
 };
 
+/** Past the ranges that systemd sets aside for containers, and below 2^31: free for 4,096 slots on a stock host. */
+const UID_BASE_DEFAULT = 0x7000_0000;
+
 /**
  * Starts the launcher daemon. What an earlier daemon over the same state folder left behind (processes, mounts,
  * cgroups, namespaces, folders) is removed first; a second living daemon on the same folder is refused.
+ * Rejects with HOST_UNSUITABLE when the host lacks something, naming it.
  */
-export async function startLauncher(_options: LauncherOptions): Promise<Launcher> {
-  throw new Error("the launcher is built in native/launcher");
+export async function startLauncher(options: LauncherOptions): Promise<Launcher> {
+  const { stateDirectory, uidBase = UID_BASE_DEFAULT, cgroupPrefix = "dsec" } = options;
+  return Daemon.start({ stateDirectory, uidBase, cgroupPrefix });
 }

@@ -1,0 +1,28 @@
+/** The types of `addon/addon.cc`, which only moves messages and descriptors. */
+import { createRequire } from "node:module";
+import { fileURLToPath } from "node:url";
+
+export const BUILD_DIRECTORY = fileURLToPath(new URL("../build/native/", import.meta.url));
+
+export type DirectoryEntry = { name: Uint8Array; kind: "file" | "directory" | "link" | "other" };
+
+export type Addon = {
+  /** A connected SEQPACKET pair, close-on-exec. */
+  socketPair(): [number, number];
+  /** One datagram; the attachment goes along as a sealed memfd. */
+  send(socket: number, text: string, attachment?: string): void;
+  /** Calls back for every datagram, and with null once the other end is closed; the socket is closed by then. */
+  listen(socket: number, onMessage: (text: string | null, descriptors: number[]) => void): void;
+  shutdown(socket: number): void;
+  openRegular(root: number, path: Uint8Array): number | null;
+  listDirectory(root: number, path: Uint8Array): DirectoryEntry[] | null;
+  close(descriptor: number): void;
+};
+
+let loaded: Addon | undefined;
+
+/** Throws when `make -C native` has not been run. */
+export function loadAddon(): Addon {
+  loaded ??= createRequire(import.meta.url)(`${BUILD_DIRECTORY}dsec.node`) as Addon;
+  return loaded;
+}

@@ -1,0 +1,240 @@
+// The only native code that Node loads: a SEQPACKET socket to the launcher, sealed memory files, and openat2(2). It
+// makes no decisions and keeps no state but the socket. Failures are thrown as Error with `code` and `syscall`.
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <napi.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+Napi::Value fail(const Napi::Env& env, const char* call, int number) {
+  Napi::Error error = Napi::Error::New(env, std::string(call) + ": " + std::strerror(number));
+  error.Set("errno", Napi::Number::New(env, number));
+  error.Set("syscall", Napi::String::New(env, call));
+  error.ThrowAsJavaScriptException();
+  return env.Undefined();
+}
+
+// socketPair(): [number, number], close-on-exec. The first is for `Channel`, the second for the launcher to inherit.
+Napi::Value socket_pair(const Napi::CallbackInfo& info) {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return fail(info.Env(), "socketpair", errno);
+  // Room for a burst of launches, so that a send from the event loop does not wait.
+  int bytes = 4 << 20;
+  for (int end : ends) ::setsockopt(end, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
+  Napi::Array pair = Napi::Array::New(info.Env(), 2);
+  pair.Set(0u, ends[0]);
+  pair.Set(1u, ends[1]);
+  return pair;
+}
+
+int sealed_file(const std::string& content) {
+  int file = ::memfd_create("plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) return -1;
+  for (size_t at = 0; at < content.size();) {
+    ssize_t count = ::write(file, content.data() + at, content.size() - at);
+    if (count < 0) {
+      ::close(file);
+      return -1;
+    }
+    at += static_cast<size_t>(count);
+  }
+  ::fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+  return file;
+}
+
+// send(socket, text, attachment?): one datagram; the attachment travels as a sealed memfd of any size.
+Napi::Value send(const Napi::CallbackInfo& info) {
+  const int socket = info[0].As<Napi::Number>().Int32Value();
+  std::string text = info[1].As<Napi::String>().Utf8Value();
+  int attachment = -1;
+  if (info.Length() > 2 && info[2].IsString()) {
+    attachment = sealed_file(info[2].As<Napi::String>().Utf8Value());
+    if (attachment < 0) return fail(info.Env(), "memfd_create", errno);
+  }
+  iovec part{text.data(), text.size()};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  if (attachment >= 0) {
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+    cmsghdr* item = CMSG_FIRSTHDR(&header);
+    item->cmsg_level = SOL_SOCKET;
+    item->cmsg_type = SCM_RIGHTS;
+    item->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(item), &attachment, sizeof attachment);
+  }
+  ssize_t count;
+  do {
+    count = ::sendmsg(socket, &header, MSG_NOSIGNAL);
+  } while (count < 0 && errno == EINTR);
+  const int number = errno;
+  if (attachment >= 0) ::close(attachment);
+  if (count < 0) return fail(info.Env(), "sendmsg", number);
+  return info.Env().Undefined();
+}
+
+struct Received {
+  std::string text;
+  std::vector<int> descriptors;
+};
+
+// One datagram; an empty text when the launcher is gone.
+Received receive(int socket) {
+  constexpr size_t kBytes = 128 * 1024, kDescriptors = 8;
+  Received received;
+  received.text.resize(kBytes);
+  alignas(cmsghdr) char control[CMSG_SPACE(kDescriptors * sizeof(int))];
+  iovec part{received.text.data(), kBytes};
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t count;
+  do {
+    count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  } while (count < 0 && errno == EINTR);
+  received.text.resize(count > 0 ? static_cast<size_t>(count) : 0);
+  if (count <= 0) return received;
+  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+    const size_t numbers = (item->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    received.descriptors.resize(numbers);
+    std::memcpy(received.descriptors.data(), CMSG_DATA(item), numbers * sizeof(int));
+  }
+  return received;
+}
+
+// listen(socket, (text | null, descriptors) => void): a thread reads, the event loop is called. Null comes last, when
+// the launcher's end is closed; the socket is closed then too.
+Napi::Value listen(const Napi::CallbackInfo& info) {
+  const int socket = info[0].As<Napi::Number>().Int32Value();
+  auto deliver = Napi::ThreadSafeFunction::New(info.Env(), info[1].As<Napi::Function>(), "dsec launcher", 0, 1);
+  std::thread([socket, deliver]() mutable {
+    for (;;) {
+      auto received = std::make_unique<Received>(receive(socket));
+      const bool is_last = received->text.empty();
+      napi_status status = deliver.BlockingCall(received.get(), [](Napi::Env env, Napi::Function call, Received* raw) {
+        std::unique_ptr<Received> owned(raw);
+        Napi::Array descriptors = Napi::Array::New(env, owned->descriptors.size());
+        for (uint32_t i = 0; i < owned->descriptors.size(); i++) descriptors.Set(i, owned->descriptors[i]);
+        call.Call({owned->text.empty() ? env.Null() : Napi::String::New(env, owned->text), descriptors});
+      });
+      if (status == napi_ok) received.release();
+      if (is_last || status != napi_ok) break;
+    }
+    ::close(socket);
+    deliver.Release();
+  }).detach();
+  // The event loop lives for the sandboxes it waits for, not for this thread.
+  deliver.Unref(info.Env());
+  return info.Env().Undefined();
+}
+
+// shutdown(socket): tells the launcher that nothing more comes; `listen` then sees its end.
+Napi::Value shut_down(const Napi::CallbackInfo& info) {
+  ::shutdown(info[0].As<Napi::Number>().Int32Value(), SHUT_WR);
+  return info.Env().Undefined();
+}
+
+std::string bytes_of(const Napi::Value& value) {
+  Napi::Uint8Array array = value.As<Napi::Uint8Array>();
+  return std::string(reinterpret_cast<const char*>(array.Data()), array.ByteLength());
+}
+
+int open_in_root(int root, const std::string& path, uint64_t flags) {
+  if (path.find('\0') != std::string::npos) return -1;
+  open_how how{};
+  how.flags = flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  for (;;) {
+    long number = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
+    if (number >= 0 || (errno != EINTR && errno != EAGAIN)) return static_cast<int>(number);
+  }
+}
+
+// openRegular(root, path): a descriptor, or null where the path leads to no regular file within the root. A FIFO, a
+// device or a socket is never opened for reading: what it is is looked at first, through O_PATH.
+Napi::Value open_regular(const Napi::CallbackInfo& info) {
+  const int root = info[0].As<Napi::Number>().Int32Value();
+  const int found = open_in_root(root, bytes_of(info[1]), O_PATH);
+  if (found < 0) return info.Env().Null();
+  struct stat status{};
+  int file = -1;
+  if (::fstat(found, &status) == 0 && S_ISREG(status.st_mode)) {
+    const std::string again = "/proc/self/fd/" + std::to_string(found);
+    file = ::open(again.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  }
+  ::close(found);
+  if (file < 0) return info.Env().Null();
+  return Napi::Number::New(info.Env(), file);
+}
+
+const char* kind_of(int directory, const char* name) {
+  struct stat status{};
+  if (::fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
+  if (S_ISREG(status.st_mode)) return "file";
+  if (S_ISDIR(status.st_mode)) return "directory";
+  return S_ISLNK(status.st_mode) ? "link" : "other";
+}
+
+// listDirectory(root, path): {name, kind}[], or null where the path leads to no folder within the root.
+Napi::Value list_directory(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const int folder = open_in_root(info[0].As<Napi::Number>().Int32Value(), bytes_of(info[1]), O_RDONLY | O_DIRECTORY);
+  if (folder < 0) return env.Null();
+  DIR* stream = ::fdopendir(folder);
+  if (!stream) {
+    ::close(folder);
+    return env.Null();
+  }
+  Napi::Array entries = Napi::Array::New(env);
+  while (const dirent* entry = ::readdir(stream)) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const char* kind = kind_of(folder, name.c_str());
+    if (!kind) continue;
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("name", Napi::Buffer<char>::Copy(env, name.data(), name.size()));
+    object.Set("kind", kind);
+    entries.Set(entries.Length(), object);
+  }
+  ::closedir(stream);
+  return entries;
+}
+
+Napi::Value close_descriptor(const Napi::CallbackInfo& info) {
+  ::close(info[0].As<Napi::Number>().Int32Value());
+  return info.Env().Undefined();
+}
+
+Napi::Object start(Napi::Env env, Napi::Object exports) {
+  exports.Set("socketPair", Napi::Function::New(env, socket_pair));
+  exports.Set("send", Napi::Function::New(env, send));
+  exports.Set("listen", Napi::Function::New(env, listen));
+  exports.Set("shutdown", Napi::Function::New(env, shut_down));
+  exports.Set("openRegular", Napi::Function::New(env, open_regular));
+  exports.Set("listDirectory", Napi::Function::New(env, list_directory));
+  exports.Set("close", Napi::Function::New(env, close_descriptor));
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(dsec, start)

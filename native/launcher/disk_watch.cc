@@ -1,0 +1,152 @@
+#include "launcher/disk_watch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "base/files.h"
+#include "launcher/message.h"
+#include "launcher/sandbox.h"
+
+namespace dsec {
+namespace {
+
+constexpr int kDepthMax = 512;
+constexpr int64_t kSectorBytes = 512;  // of st_blocks, whatever the file system's block is
+constexpr int64_t kLookEveryUs = 250'000;
+// A walk may take this part of the helper's time for one sandbox.
+constexpr int64_t kWalkShare = 20;
+// A layer that could not reach its bound at this speed is not looked at.
+constexpr int64_t kDiskBytesPerSecond = int64_t{2} << 30;
+
+struct CloseDirectory {
+  void operator()(DIR* stream) const { ::closedir(stream); }
+};
+using Directory = std::unique_ptr<DIR, CloseDirectory>;
+
+class Tally {
+ public:
+  void add(const struct stat& status) {
+    if (status.st_nlink != 1 && !seen_.insert({status.st_dev, status.st_ino}).second) return;
+    bytes_ += status.st_blocks * kSectorBytes;
+  }
+  void overflow() { bytes_ = INT64_MAX; is_final_ = true; }
+  bool is_final() const { return is_final_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::set<std::pair<dev_t, ino_t>> seen_;
+  int64_t bytes_ = 0;
+  bool is_final_ = false;
+};
+
+void walk(Fd folder, int depth, Tally& tally) {
+  if (depth > kDepthMax) return tally.overflow();
+  Directory stream(::fdopendir(folder.get()));
+  if (!stream) return;
+  int directory = folder.release();
+  while (const dirent* entry = ::readdir(stream.get())) {
+    if (tally.is_final()) return;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat status{};
+    // The sandbox is at work: what vanished meanwhile takes no room.
+    if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    tally.add(status);
+    if (!S_ISDIR(status.st_mode)) continue;
+    Fd inner(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (inner) walk(std::move(inner), depth + 1, tally);
+    else if (errno == EMFILE) tally.overflow();
+  }
+}
+
+bool is_memory(const std::string& target) {
+  return target.starts_with("/memfd:") || target.starts_with("/dev/shm/") || target.starts_with("/SYSV") ||
+         target.starts_with("/dev/zero");
+}
+
+void add_unlinked(const std::string& links, Tally& tally) {
+  Directory stream(::opendir(links.c_str()));
+  if (!stream) return;
+  int directory = ::dirfd(stream.get());
+  while (const dirent* entry = ::readdir(stream.get())) {
+    struct stat status{};
+    if (::fstatat(directory, entry->d_name, &status, 0) != 0) continue;
+    if (!S_ISREG(status.st_mode) || status.st_nlink != 0) continue;
+    Result<std::string> target = read_link(directory, entry->d_name);
+    if (target && !is_memory(*target)) tally.add(status);
+  }
+}
+
+struct Watched {
+  DiskBound bound;
+  int64_t due_us;
+};
+
+void look(Watched& watched, int socket) {
+  const int64_t started_us = now_us();
+  const int64_t used = disk_bytes_used(watched.bound.folder, watched.bound.cgroup);
+  const int64_t ended_us = now_us();
+  if (used > watched.bound.bytes) {
+    (void)send_message(socket, {{"id", watched.bound.id}});
+    watched.due_us = INT64_MAX;
+    return;
+  }
+  const int64_t headroom_us = (watched.bound.bytes - used) / (kDiskBytesPerSecond / 1'000'000);
+  watched.due_us = ended_us + std::max({kLookEveryUs, (ended_us - started_us) * kWalkShare, headroom_us});
+}
+
+}  // namespace
+
+int64_t disk_bytes_used(const std::string& folder, const std::string& cgroup) {
+  Tally tally;
+  Fd top(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (top) walk(std::move(top), 0, tally);
+  Result<std::string> members = read_file(AT_FDCWD, cgroup + "/cgroup.procs");
+  if (!members || tally.is_final()) return tally.bytes();
+  std::stringstream lines(*members);
+  for (std::string pid; std::getline(lines, pid);) {
+    add_unlinked("/proc/" + pid + "/fd", tally);
+    add_unlinked("/proc/" + pid + "/map_files", tally);
+  }
+  return tally.bytes();
+}
+
+void watch_disks_until_closed(int socket) {
+  std::map<std::string, Watched> all;
+  for (;;) {
+    int64_t next_us = INT64_MAX;
+    for (auto& [id, watched] : all) next_us = std::min(next_us, watched.due_us);
+    const int64_t wait_us = next_us == INT64_MAX ? -1 : std::max<int64_t>(0, next_us - now_us());
+    pollfd ready{socket, POLLIN, 0};
+    const int count = ::poll(&ready, 1, wait_us < 0 ? -1 : static_cast<int>(wait_us / 1000 + 1));
+    if (count > 0) {
+      Result<std::optional<Message>> message = receive_message(socket);
+      if (!message || !*message) return;
+      const nlohmann::json& body = (*message)->body;
+      DiskBound bound{body.at("id"), body.at("folder"), body.at("cgroup"), body.at("bytes")};
+      if (bound.bytes == 0) all.erase(bound.id);
+      else all[bound.id] = {bound, now_us() + kLookEveryUs};
+      continue;
+    }
+    const int64_t now = now_us();
+    for (auto& [id, watched] : all) {
+      if (watched.due_us <= now) look(watched, socket);
+    }
+  }
+}
+
+Result<void> send_disk_bound(int socket, const DiskBound& bound) {
+  return send_message(socket,
+                      {{"id", bound.id}, {"folder", bound.folder}, {"cgroup", bound.cgroup}, {"bytes", bound.bytes}});
+}
+
+}  // namespace dsec

@@ -1,0 +1,181 @@
+#include "launcher/seccomp.h"
+
+#include <linux/netlink.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "base/fd.h"
+
+namespace dsec {
+namespace {
+
+constexpr const char* kFiles[] = {
+    "access", "chdir", "chmod", "chown", "close", "close_range", "copy_file_range", "creat", "dup", "dup2", "dup3",
+    "faccessat", "faccessat2", "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2", "fchown",
+    "fchownat", "fcntl", "fdatasync", "fgetxattr", "flistxattr", "flock", "fremovexattr", "fsetxattr", "fstat",
+    "fstatfs", "fsync", "ftruncate", "futimesat", "getcwd", "getdents", "getdents64", "getxattr", "inotify_add_watch",
+    "inotify_init", "inotify_init1", "inotify_rm_watch", "lchown", "lgetxattr", "link", "linkat", "listxattr",
+    "llistxattr", "lremovexattr", "lseek", "lsetxattr", "lstat", "mkdir", "mkdirat", "newfstatat", "open", "openat",
+    "openat2", "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "read", "readahead", "readlink",
+    "readlinkat", "readv", "removexattr", "rename", "renameat", "renameat2", "rmdir", "sendfile", "setxattr", "splice",
+    "stat", "statfs", "statx", "symlink", "symlinkat", "sync", "sync_file_range", "syncfs", "tee", "truncate", "umask",
+    "unlink", "unlinkat", "utime", "utimensat", "utimes", "vmsplice", "write", "writev", "cachestat"};
+
+constexpr const char* kMemory[] = {
+    "brk", "madvise", "membarrier", "memfd_create", "mincore", "mlock", "mlock2", "mlockall", "mmap", "mprotect",
+    "mremap", "mseal", "msync", "munlock", "munlockall", "munmap", "pkey_alloc", "pkey_free", "pkey_mprotect",
+    "get_mempolicy", "shmat", "shmctl", "shmdt", "shmget", "map_shadow_stack"};
+
+constexpr const char* kProcesses[] = {
+    "arch_prctl", "capget", "capset", "execve", "execveat", "exit", "exit_group", "fork", "getcpu", "getegid",
+    "geteuid", "getgid", "getgroups", "getpgid", "getpgrp", "getpid", "getppid", "getpriority", "getresgid",
+    "getresuid", "getrlimit", "getrusage", "getsid", "gettid", "getuid", "ioprio_get", "ioprio_set", "kill",
+    "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "pidfd_open", "pidfd_send_signal",
+    "prctl", "prlimit64", "rseq", "sched_get_priority_max", "sched_get_priority_min", "sched_getaffinity",
+    "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_rr_get_interval", "sched_setaffinity",
+    "sched_setattr", "sched_setparam", "sched_setscheduler", "sched_yield", "seccomp", "set_robust_list",
+    "get_robust_list", "set_tid_address", "setfsgid", "setfsuid", "setgid", "setgroups", "setpgid", "setpriority",
+    "setregid", "setresgid", "setresuid", "setreuid", "setrlimit", "setsid", "setuid", "sysinfo", "tgkill", "times",
+    "tkill", "uname", "vfork", "wait4", "waitid", "getrandom", "process_mrelease"};
+
+constexpr const char* kSignalsAndTime[] = {
+    "alarm", "clock_getres", "clock_gettime", "clock_nanosleep", "getitimer", "gettimeofday", "nanosleep", "pause",
+    "restart_syscall", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigqueueinfo", "rt_sigreturn",
+    "rt_sigsuspend", "rt_sigtimedwait", "rt_tgsigqueueinfo", "setitimer", "sigaltstack", "signalfd", "signalfd4",
+    "time", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create",
+    "timerfd_gettime", "timerfd_settime"};
+
+constexpr const char* kWaiting[] = {
+    "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2",
+    "futex", "futex_requeue", "futex_wait", "futex_waitv", "futex_wake", "poll", "ppoll", "pselect6", "select",
+    "io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit"};
+
+constexpr const char* kTalking[] = {
+    "accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt", "listen", "mq_getsetattr",
+    "mq_notify", "mq_open", "mq_timedreceive", "mq_timedsend", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd",
+    "pipe", "pipe2", "recvfrom", "recvmmsg", "recvmsg", "semctl", "semget", "semop", "semtimedop", "sendmmsg",
+    "sendmsg", "sendto", "setsockopt", "shutdown"};
+
+// Known and refused. Capabilities and namespaces already forbid most; this keeps their code out of reach as well.
+constexpr const char* kRefused[] = {
+    "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module",
+    "fanotify_init", "fanotify_mark", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module",
+    "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp", "kexec_file_load",
+    "kexec_load", "keyctl", "lookup_dcookie", "mbind", "memfd_secret", "migrate_pages", "mknod", "mknodat",
+    "modify_ldt", "mount", "mount_setattr", "move_mount", "move_pages", "name_to_handle_at", "open_by_handle_at",
+    "open_tree", "perf_event_open", "personality", "pidfd_getfd", "pivot_root", "process_madvise",
+    "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd", "reboot", "request_key",
+    "set_mempolicy", "set_mempolicy_home_node", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff",
+    "swapon", "syslog", "umount2", "unshare", "uselib", "userfaultfd", "ustat", "vhangup"};
+
+struct ReleaseFilter {
+  void operator()(void* filter) const { ::seccomp_release(filter); }
+};
+using Filter = std::unique_ptr<std::remove_pointer_t<scmp_filter_ctx>, ReleaseFilter>;
+
+Error filter_failed(const char* call, std::string object, int code) {
+  return Error{call, std::move(object), -code, "HOST_UNSUITABLE"};
+}
+
+template <size_t N>
+Result<void> add_all(scmp_filter_ctx filter, uint32_t action, const char* const (&names)[N]) {
+  for (const char* name : names) {
+    int number = ::seccomp_syscall_resolve_name(name);
+    // A name this libseccomp or this processor does not have falls to the default.
+    if (number == __NR_SCMP_ERROR || number < 0) continue;
+    int code = ::seccomp_rule_add(filter, action, number, 0);
+    if (code != 0) return filter_failed("seccomp_rule_add", name, code);
+  }
+  return {};
+}
+
+Result<void> add(scmp_filter_ctx filter, uint32_t action, const char* name, std::initializer_list<scmp_arg_cmp> arguments) {
+  int number = ::seccomp_syscall_resolve_name(name);
+  int code = ::seccomp_rule_add_array(filter, action, number, static_cast<unsigned>(arguments.size()),
+                                      arguments.begin());
+  if (code != 0) return filter_failed("seccomp_rule_add_array", name, code);
+  return {};
+}
+
+// Sockets reach the sandbox's own loopback, its own processes, and what rtnetlink(7) tells about its own interfaces.
+Result<void> allow_sockets(scmp_filter_ctx filter) {
+  for (const char* call : {"socket", "socketpair"}) {
+    for (uint64_t family : {AF_UNIX, AF_INET, AF_INET6}) {
+      TRY(add(filter, SCMP_ACT_ALLOW, call, {SCMP_A0_32(SCMP_CMP_EQ, family)}));
+    }
+  }
+  return add(filter, SCMP_ACT_ALLOW, "socket",
+             {SCMP_A0_32(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2_32(SCMP_CMP_EQ, NETLINK_ROUTE)});
+}
+
+// Threads and processes, but no namespaces. clone3 carries its flags in memory that a filter cannot read; it is not on
+// the list, and its ENOSYS makes every libc fall back to clone.
+Result<void> allow_clone(scmp_filter_ctx filter) {
+  constexpr uint64_t kNamespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+                                   CLONE_NEWPID | CLONE_NEWNET;
+  return add(filter, SCMP_ACT_ALLOW, "clone", {SCMP_A0_64(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
+}
+
+// Typing into a terminal (TIOCSTI) and its console cousin (TIOCLINUX) are ways out of a sandbox that shares one.
+Result<void> allow_ioctl(scmp_filter_ctx filter) {
+  constexpr uint64_t kTiocsti = TIOCSTI, kTioclinux = 0x541c;
+  // The kernel reads the request as 32 bits, so the upper half must not tell two requests apart.
+  TRY(add(filter, SCMP_ACT_ERRNO(EPERM), "ioctl", {SCMP_A1_32(SCMP_CMP_EQ, kTiocsti)}));
+  TRY(add(filter, SCMP_ACT_ERRNO(EPERM), "ioctl", {SCMP_A1_32(SCMP_CMP_EQ, kTioclinux)}));
+  TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", {SCMP_A1_32(SCMP_CMP_LT, kTiocsti)}));
+  TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", {SCMP_A1_32(SCMP_CMP_GT, kTioclinux)}));
+  for (uint64_t between = kTiocsti + 1; between < kTioclinux; between++) {
+    TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", {SCMP_A1_32(SCMP_CMP_EQ, between)}));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<SeccompFilter> SeccompFilter::compile() {
+  Filter filter(::seccomp_init(SCMP_ACT_ERRNO(ENOSYS)));
+  if (!filter) return Error{"seccomp_init", "", ENOMEM, "HOST_UNSUITABLE"};
+  // The launcher sets no_new_privs itself. Another processor mode (32-bit, x32) would number the calls differently.
+  ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_NNP, 0);
+  ::seccomp_attr_set(filter.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(ENOSYS));
+  ::seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
+  TRY(add_all(filter.get(), SCMP_ACT_ALLOW, kFiles));
+  TRY(add_all(filter.get(), SCMP_ACT_ALLOW, kMemory));
+  TRY(add_all(filter.get(), SCMP_ACT_ALLOW, kProcesses));
+  TRY(add_all(filter.get(), SCMP_ACT_ALLOW, kSignalsAndTime));
+  TRY(add_all(filter.get(), SCMP_ACT_ALLOW, kWaiting));
+  TRY(add_all(filter.get(), SCMP_ACT_ALLOW, kTalking));
+  TRY(add_all(filter.get(), SCMP_ACT_ERRNO(EPERM), kRefused));
+  TRY(allow_sockets(filter.get()));
+  TRY(allow_clone(filter.get()));
+  TRY(allow_ioctl(filter.get()));
+
+  Fd file(::memfd_create("seccomp", MFD_CLOEXEC));
+  if (!file) return failed("memfd_create", "seccomp");
+  int code = ::seccomp_export_bpf(filter.get(), file.get());
+  if (code != 0) return filter_failed("seccomp_export_bpf", "", code);
+  off_t bytes = ::lseek(file.get(), 0, SEEK_END);
+  SeccompFilter compiled;
+  compiled.program_.resize(static_cast<size_t>(bytes) / sizeof(sock_filter));
+  if (::pread(file.get(), compiled.program_.data(), static_cast<size_t>(bytes), 0) != bytes) {
+    return failed("pread", "the seccomp program");
+  }
+  return compiled;
+}
+
+Result<void> SeccompFilter::load() const {
+  sock_fprog program{static_cast<unsigned short>(program_.size()), const_cast<sock_filter*>(program_.data())};
+  if (::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) != 0) return failed("seccomp");
+  return {};
+}
+
+}  // namespace dsec

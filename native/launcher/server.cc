@@ -1,0 +1,223 @@
+#include "launcher/server.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "launcher/disk_watch.h"
+#include "launcher/sweeper.h"
+
+namespace dsec {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr off_t kPlanBytesMax = 64 << 20;
+
+// A plan comes as a sealed memfd: it has no hidden size limit and cannot change while it is read.
+Result<std::string> read_plan(const Fd& file) {
+  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+  if ((::fcntl(file.get(), F_GET_SEALS) & kSeals) != kSeals) return Error{"plan", "is not sealed", 0, "INVALID_REQUEST"};
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0) return failed("fstat", "plan");
+  if (status.st_size > kPlanBytesMax) return Error{"plan", "is larger than 64 MiB", 0, "INVALID_REQUEST"};
+  std::string text(static_cast<size_t>(status.st_size), '\0');
+  for (size_t at = 0; at < text.size();) {
+    ssize_t count = ::pread(file.get(), text.data() + at, text.size() - at, static_cast<off_t>(at));
+    if (count <= 0) return failed("pread", "plan");
+    at += static_cast<size_t>(count);
+  }
+  return text;
+}
+
+std::string upper_of(const Sandbox& sandbox) { return sandbox.folder() + "/upper"; }
+
+}  // namespace
+
+Server::Server(Host host, Fd node, Fd sweeper, Fd disk_watch)
+    : host_(std::move(host)),
+      node_(std::move(node)),
+      sweeper_(std::move(sweeper)),
+      disk_watch_(std::move(disk_watch)),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+
+Result<void> Server::run() {
+  for (int descriptor : {node_.get(), sweeper_.get(), disk_watch_.get()}) TRY(watch(descriptor));
+  TRY(send_message(node_.get(), {{"event", "ready"}, {"cgroup", host_.cgroups.interface().version()}}));
+  while (!is_node_gone_) TRY(serve_once());
+  return shut_down();
+}
+
+Result<void> Server::watch(int descriptor) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = descriptor;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) return failed("epoll_ctl");
+  return {};
+}
+
+Result<void> Server::serve_once() {
+  constexpr int kBatch = 64;
+  epoll_event events[kBatch];
+  int count = ::epoll_wait(epoll_.get(), events, kBatch, wait_ms());
+  if (count < 0 && errno != EINTR) return failed("epoll_wait");
+  kill_expired();
+  if (count == 0 && is_refilling_) {
+    TRY_ASSIGN(more, host_.networks.refill());
+    is_refilling_ = more;
+  }
+  for (int i = 0; i < count; i++) {
+    const int descriptor = events[i].data.fd;
+    if (descriptor == node_.get()) {
+      TRY_ASSIGN(message, receive_message(node_.get()));
+      if (!message) {
+        is_node_gone_ = true;
+        return {};
+      }
+      TRY(on_request(*std::move(message)));
+    } else if (descriptor == sweeper_.get()) {
+      TRY(on_swept());
+    } else if (descriptor == disk_watch_.get()) {
+      TRY(on_disk_full());
+    } else if (auto found = by_pidfd_.find(descriptor); found != by_pidfd_.end()) {
+      TRY(on_death(sandboxes_.at(found->second)));
+    }
+  }
+  return {};
+}
+
+Result<void> Server::on_request(Message message) {
+  const std::string request = message.body.value("op", "");
+  const std::string id = message.body.value("id", "");
+  if (request == "launch") return launch(message);
+  if (request == "kill") {
+    auto found = sandboxes_.find(id);
+    if (found != sandboxes_.end()) found->second.kill(KillCause::kKilled);
+    return {};
+  }
+  if (request == "destroy") return destroy(id);
+  if (request == "close") {
+    is_node_gone_ = true;
+    return {};
+  }
+  return Error{"request", request + " is unknown", EPROTO};
+}
+
+Result<void> Server::launch(const Message& message) {
+  const int64_t started_us = now_us();
+  const Json sequence = message.body.value("sequence", Json());
+  auto refuse = [&](const Error& error) {
+    return send_message(node_.get(), {{"event", "refused"},
+                                      {"sequence", sequence},
+                                      {"code", error.code},
+                                      {"message", error.text()}});
+  };
+  if (message.descriptors.size() != 1) return refuse({"plan", "came without its descriptor", 0, "INVALID_REQUEST"});
+  Result<std::string> text = read_plan(message.descriptors[0]);
+  if (!text) return refuse(text.error());
+  Result<Plan> plan = parse_plan(*text);
+  if (!plan) return refuse(plan.error());
+  if (sandboxes_.contains(plan->id)) return refuse({"sandbox", plan->id + " already exists", 0, "INVALID_REQUEST"});
+  Result<Sandbox> made = Sandbox::make(host_, *plan);
+  is_refilling_ = true;
+  if (!made) {
+    Error error = std::move(made).error();
+    error.object += " (sandbox " + plan->id + ")";
+    return refuse(error);
+  }
+  Sandbox& sandbox = sandboxes_.emplace(plan->id, *std::move(made)).first->second;
+  by_pidfd_.emplace(sandbox.pidfd(), sandbox.id());
+  TRY(watch(sandbox.pidfd()));
+  TRY(sandbox.go());
+  const int64_t launch_us = now_us() - started_us;
+  if (sandbox.disk_bytes() > 0) {
+    const std::vector<std::string> cgroups = sandbox.cgroup_paths();
+    TRY(send_disk_bound(disk_watch_.get(), {sandbox.id(), upper_of(sandbox), cgroups.front(), sandbox.disk_bytes()}));
+  }
+  Fd output = sandbox.take_stdout(), errors = sandbox.take_stderr(), root = sandbox.take_root();
+  return send_message(node_.get(),
+                      {{"event", "launched"},
+                       {"sequence", sequence},
+                       {"pid", sandbox.pid()},
+                       {"launchUs", launch_us},
+                       {"observation", sandbox.observation()}},
+                      {output.get(), errors.get(), root.get()});
+}
+
+Result<void> Server::on_death(Sandbox& sandbox) {
+  by_pidfd_.erase(sandbox.pidfd());
+  if (sandbox.disk_bytes() > 0) TRY(send_disk_bound(disk_watch_.get(), {sandbox.id(), "", "", 0}));
+  const Json end = sandbox.end();
+  if (!is_node_gone_) TRY(send_message(node_.get(), {{"event", "ended"}, {"id", sandbox.id()}, {"end", end}}));
+  if (leaving_.contains(sandbox.id())) return sweep(sandbox);
+  return {};
+}
+
+Result<void> Server::destroy(const std::string& id) {
+  auto found = sandboxes_.find(id);
+  if (found == sandboxes_.end()) return send_message(node_.get(), {{"event", "destroyed"}, {"id", id}, {"error", nullptr}});
+  if (!leaving_.emplace(id, "").second) return {};
+  if (!found->second.is_alive()) return sweep(found->second);
+  found->second.kill(KillCause::kKilled);
+  return {};
+}
+
+Result<void> Server::sweep(Sandbox& sandbox) {
+  return send_sweep_job(sweeper_.get(), {sandbox.id(), sandbox.folder(), sandbox.cgroup_paths()});
+}
+
+Result<void> Server::on_swept() {
+  TRY_ASSIGN(message, receive_message(sweeper_.get()));
+  if (!message) return Error{"sweeper", "died", EPIPE};
+  const std::string id = message->body.at("id");
+  sandboxes_.erase(id);
+  leaving_.erase(id);
+  if (is_node_gone_) return {};
+  return send_message(node_.get(), {{"event", "destroyed"}, {"id", id}, {"error", message->body.at("error")}});
+}
+
+Result<void> Server::on_disk_full() {
+  TRY_ASSIGN(message, receive_message(disk_watch_.get()));
+  if (!message) return Error{"disk watch", "died", EPIPE};
+  auto found = sandboxes_.find(message->body.at("id").get<std::string>());
+  if (found != sandboxes_.end()) found->second.kill(KillCause::kDiskFull);
+  return {};
+}
+
+void Server::kill_expired() {
+  const int64_t now = now_us();
+  for (auto& [id, sandbox] : sandboxes_) {
+    if (sandbox.is_alive() && sandbox.deadline_us() <= now) sandbox.kill(KillCause::kTimedOut);
+  }
+}
+
+int Server::wait_ms() {
+  constexpr int64_t kHourUs = 3'600'000'000;
+  if (is_refilling_) return 0;
+  int64_t next_us = INT64_MAX;
+  const int64_t now = now_us();
+  for (const auto& [id, sandbox] : sandboxes_) {
+    // One that was killed and is still dying has its deadline behind it.
+    if (sandbox.is_alive() && sandbox.deadline_us() > now) next_us = std::min(next_us, sandbox.deadline_us());
+  }
+  if (next_us == INT64_MAX) return -1;
+  return static_cast<int>(std::min(next_us - now, kHourUs) / 1000 + 1);
+}
+
+Result<void> Server::shut_down() {
+  is_node_gone_ = true;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, node_.get(), nullptr);
+  for (auto& [id, sandbox] : sandboxes_) {
+    if (!leaving_.emplace(id, "").second) continue;
+    if (sandbox.is_alive()) sandbox.kill(KillCause::kKilled);
+    else TRY(sweep(sandbox));
+  }
+  is_refilling_ = false;
+  while (!sandboxes_.empty()) TRY(serve_once());
+  return {};
+}
+
+}  // namespace dsec

@@ -1,0 +1,44 @@
+// The launcher's loop: requests from Node, deaths, deadlines, sweeps.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+#include "launcher/message.h"
+#include "launcher/sandbox.h"
+
+namespace dsec {
+
+class Server {
+ public:
+  Server(Host host, Fd node, Fd sweeper, Fd disk_watch);
+
+  // Serves until Node asks to close or its end of the socket closes. Every sandbox is dead and swept afterwards.
+  Result<void> run();
+
+ private:
+  Result<void> serve_once();
+  Result<void> on_request(Message message);
+  Result<void> launch(const Message& message);
+  Result<void> destroy(const std::string& id);
+  Result<void> on_death(Sandbox& sandbox);
+  Result<void> on_swept();
+  Result<void> on_disk_full();
+  Result<void> sweep(Sandbox& sandbox);
+  void kill_expired();
+  int wait_ms();
+  Result<void> shut_down();
+  Result<void> watch(int descriptor);
+
+  Host host_;
+  Fd node_, sweeper_, disk_watch_, epoll_;
+  std::map<std::string, Sandbox> sandboxes_;
+  std::map<int, std::string> by_pidfd_;
+  std::map<std::string, std::string> leaving_;  // ids being swept, with the request to answer
+  bool is_refilling_ = true;
+  bool is_node_gone_ = false;
+};
+
+}  // namespace dsec

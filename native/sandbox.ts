@@ -1,0 +1,88 @@
+/** Node's side of one sandbox: two streams, one end, one folder to look into. */
+import { Socket } from "node:net";
+import type { Readable } from "node:stream";
+import { type DirectoryEntry, loadAddon } from "./addon.ts";
+import type { Observation, Sandbox, SandboxEnd } from "./index.ts";
+
+export type Launched = { pid: number; launchUs: number; observation: Observation };
+
+/** What a sandbox asks of the launcher's connection. */
+export type SandboxRequests = {
+  kill(id: string): void;
+  destroy(id: string): Promise<void>;
+};
+
+export class LaunchedSandbox implements Sandbox {
+  readonly id: string;
+  readonly observation: Observation;
+  readonly launchUs: number;
+  readonly pid: number;
+  readonly stdout: Readable;
+  readonly stderr: Readable;
+  readonly ended: Promise<SandboxEnd>;
+
+  readonly #requests: SandboxRequests;
+  readonly #end = Promise.withResolvers<SandboxEnd>();
+  #state: "running" | "ended" | "destroyed" = "running";
+  #root: number;
+  #destroyed: Promise<void> | undefined;
+
+  /** Takes over the descriptors: the read ends of both streams, and the root of the file system. */
+  constructor(id: string, launched: Launched, descriptors: number[], requests: SandboxRequests) {
+    const [stdout, stderr, root] = descriptors as [number, number, number];
+    this.id = id;
+    this.observation = launched.observation;
+    this.launchUs = launched.launchUs;
+    this.pid = launched.pid;
+    this.stdout = pipeStream(stdout);
+    this.stderr = pipeStream(stderr);
+    this.#root = root;
+    this.#requests = requests;
+    this.ended = this.#end.promise;
+    // Whoever does not wait for the end must not be told of a lost launcher by a crash.
+    this.ended.catch(() => {});
+  }
+
+  /** The launcher says that every process is dead. */
+  onEnded(end: SandboxEnd): void {
+    if (this.#state === "running") this.#state = "ended";
+    this.#end.resolve(end);
+  }
+
+  /** The launcher is gone, and every process with it. */
+  onLost(error: Error): void {
+    if (this.#state === "running") this.#state = "ended";
+    this.#end.reject(error);
+  }
+
+  kill(): void {
+    if (this.#state === "running") this.#requests.kill(this.id);
+  }
+
+  openOutput(path: Uint8Array): number | null {
+    return this.#state === "ended" ? loadAddon().openRegular(this.#root, path) : null;
+  }
+
+  listOutput(path: Uint8Array): DirectoryEntry[] | null {
+    return this.#state === "ended" ? loadAddon().listDirectory(this.#root, path) : null;
+  }
+
+  destroy(): Promise<void> {
+    this.#destroyed ??= this.#destroy();
+    return this.#destroyed;
+  }
+
+  async #destroy(): Promise<void> {
+    this.#state = "destroyed";
+    // The last reference to the mount: the launcher has none, and the sandbox's own namespace dies with it.
+    loadAddon().close(this.#root);
+    // A stream that nobody reads would keep its descriptor for ever.
+    for (const stream of [this.stdout, this.stderr]) if (stream.readableFlowing === null) stream.destroy();
+    await this.#requests.destroy(this.id);
+  }
+}
+
+/** Bytes as they come, read only as fast as they are consumed. */
+function pipeStream(descriptor: number): Readable {
+  return new Socket({ fd: descriptor, readable: true, writable: false });
+}
