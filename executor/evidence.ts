@@ -68,7 +68,15 @@ export function wireText(text: string): string {
 
 function isolationOf(observed: Observation): Isolation {
   return {
-    namespaces: observed.namespaces,
+    namespaces: {
+      pid: inodeOf(observed.namespaces.pid),
+      net: inodeOf(observed.namespaces.net),
+      mnt: inodeOf(observed.namespaces.mnt),
+      uts: inodeOf(observed.namespaces.uts),
+      ipc: inodeOf(observed.namespaces.ipc),
+      user: inodeOf(observed.namespaces.user),
+      cgroup: inodeOf(observed.namespaces.cgroup),
+    },
     unshared: observed.unshared,
     seccomp_mode: observed.seccompMode,
     seccomp_filters: observed.seccompFilters,
@@ -85,4 +93,9 @@ function isolationOf(observed: Observation): Isolation {
     interfaces: observed.interfaces,
     root_filesystem: observed.rootFilesystem,
   };
+}
+
+/** The inode number of a namespace, which readlink(2) of /proc/PID/ns gives as `pid:[4026531836]` (namespaces(7)). */
+function inodeOf(link: string): string {
+  return /\d+/.exec(link)?.[0] ?? link;
 }

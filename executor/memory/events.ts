@@ -11,6 +11,7 @@ export class EventLog {
   readonly #onEvent: (event: MemoryEvent) => void;
   readonly #now: () => number;
   #seq = 0;
+  #at = { ms: Number.NaN, text: "" };
 
   constructor(onEvent: (event: MemoryEvent) => void, now: () => number) {
     this.#onEvent = onEvent;
@@ -22,9 +23,16 @@ export class EventLog {
       seq: ++this.#seq,
       namespace,
       source,
-      at: new Date(this.#now()).toISOString(),
+      at: this.#time(),
       ...happened,
     });
+  }
+
+  /** Many events share a millisecond; its text is made once. */
+  #time(): string {
+    const ms = this.#now();
+    if (ms !== this.#at.ms) this.#at = { ms, text: new Date(ms).toISOString() };
+    return this.#at.text;
   }
 }
 

@@ -135,11 +135,13 @@ type Operation = { work: () => unknown; resolve(result: unknown): void; reject(e
 const BATCH_OPERATIONS = 512;
 
 const PRAGMAS = `
+  -- values are small and scattered, and the log takes whole pages: half a page is half the writing
+  pragma page_size = 2048;
   pragma locking_mode = exclusive;
   pragma journal_mode = wal;
   pragma synchronous = normal;
   -- 32 MiB between checkpoints: pages that are written again and again go to the file, and to fsync(2), once
-  pragma wal_autocheckpoint = 8192;
+  pragma wal_autocheckpoint = 16384;
   pragma foreign_keys = on;
 `;
 
