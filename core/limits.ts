@@ -72,6 +72,35 @@ export const LIMITS = {
   pageMax: 200,
   sseHeartbeatMs: 15_000,
 
+  // agent memory and messages
+  /** UTF-8 bytes of a key. */
+  memoryKeyBytes: 512,
+  /** UTF-8 bytes of a value's JSON text. */
+  memoryValueBytes: 256 * 1024,
+  memoryKeys: 65_536,
+  /** Keys and values of one namespace together. */
+  memoryNamespaceBytes: 64 * 1024 * 1024,
+  memoryTtlMsMax: 30 * 24 * 3_600_000,
+  /** A page ends early when its values have this many bytes; it holds at least one entry. */
+  memoryPageBytes: 1024 * 1024,
+  /** What one search request reads before it answers with a cursor. */
+  memorySearchEntries: 2_048,
+  memorySearchTextBytes: 16 * 1024,
+  /** A memory event shows values up to here and the digest of larger ones. */
+  memoryEventValueBytes: 1024,
+  memoryNameChars: 100,
+  /** Who wrote, in the client's own words, such as `agent.py:42 append`. */
+  memoryOriginChars: 200,
+  channelsPerJob: 256,
+  channelNameChars: 100,
+  channelReaders: 1_024,
+  channelMessages: 10_000,
+  channelBytes: 16 * 1024 * 1024,
+  messageBytes: 256 * 1024,
+  messagesPerReceive: 100,
+  /** Keywords and members of a channel's schema, counted through all levels. */
+  channelSchemaNodes: 1_000,
+
   // keys and tokens
   rateRequestsPerS: 2_000,
   rateBurst: 4_000,
