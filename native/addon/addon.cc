@@ -161,7 +161,8 @@ std::string bytes_of(const Napi::Value& value) {
 int open_in_root(int root, const std::string& path, uint64_t flags) {
   if (path.find('\0') != std::string::npos) return -1;
   open_how how{};
-  how.flags = flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  // openat2(2) refuses O_PATH together with the flags of a real opening.
+  how.flags = flags | O_CLOEXEC | (flags & O_PATH ? 0 : O_NOCTTY | O_NONBLOCK);
   how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
   for (;;) {
     long number = ::syscall(SYS_openat2, root, path.c_str(), &how, sizeof how);
