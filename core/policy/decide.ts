@@ -1,6 +1,14 @@
 import { DsecError, type ErrorCode } from "../errors.ts";
 import type { PolicyFingerprint, PolicySecret } from "../wire/policy.ts";
-import { contains, effectiveAddress, formatAddress, judgeAddress, parseAddress } from "./address.ts";
+import {
+  type Address,
+  type Cidr,
+  contains,
+  effectiveAddress,
+  formatAddress,
+  judgeAddress,
+  parseAddress,
+} from "./address.ts";
 import { type CompiledPolicy, type CompiledRule, entriesFor, type HostEntry } from "./compile.ts";
 import { quote } from "./host.ts";
 import { comparablePath, hidesTraversal, isUnder } from "./path.ts";
@@ -17,7 +25,10 @@ export type Allowed = {
   passage: "direct" | "opened" | "opaque";
   method: string;
   target: Target;
+  /** The most specific of the rules that hold. */
   rule: CompiledRule;
+  /** Addresses that are not public and may be reached all the same: the `allow_private` of every rule that holds. */
+  allowPrivate: readonly Cidr[];
   /** To be set as headers by whoever makes the call, over what the caller sent; at most one for each header. */
   secrets: { header: string; secret: string }[];
   fingerprint: PolicyFingerprint | null;
@@ -37,7 +48,7 @@ export type Decision = Allowed | Denied;
 
 /**
  * Whether a call may be made: the one decision behind every form of request. CONNECT is decided by host and port
- * (`https://host:port/`). Where several rules hold, the most specific one is `rule`; rules only ever add reach.
+ * (`https://host:port/`). Rules only ever add reach: a call that one rule allows, no other rule takes back.
  * The names behind `target.host` are judged by `decideAddresses` once they are resolved.
  */
 export function decide(compiled: CompiledPolicy, call: Call): Decision {
@@ -49,15 +60,15 @@ export function decide(compiled: CompiledPolicy, call: Call): Decision {
     if (error instanceof DsecError) return deny(error.code, error.message, method, null);
     throw error;
   }
-  if (!TOKEN.test(method) || REFLECTING.test(method)) {
+  if (!TOKEN.test(method) || REFLECTING.test(method) || MISSPELT_CONNECT.test(method)) {
     const message = `method ${quote(method)} is never allowed`;
     return deny("METHOD_NOT_ALLOWED_BY_POLICY", message, method, target);
   }
   const entries = entriesFor(compiled, target.host);
   const decision = method === "CONNECT" ? decideTunnel(entries, target) : decideCall(entries, method, target);
-  if (decision.allowed && target.host.kind === "address") {
-    const verdict = decideAddresses(decision.rule, [formatAddress(target.host.address)]);
-    if (!verdict.allowed) return deny(verdict.code, verdict.message, method, target);
+  if (target.host.kind === "address" && (decision.allowed || decision.code === "DOMAIN_NOT_ALLOWED")) {
+    const verdict = decideAddress(target.host.address, decision.allowed ? decision.allowPrivate : []);
+    if (verdict !== null) return deny("ADDRESS_NOT_ALLOWED", `${where(target)}: ${verdict}`, method, target);
   }
   return decision;
 }
@@ -70,19 +81,19 @@ export type AddressVerdict =
  * Judges every answer of one look-up of the target's name. One answer that the rule may not reach refuses them all:
  * an attacker's name server would otherwise hide a private address among public ones and wait for its turn.
  */
-export function decideAddresses(rule: CompiledRule, answers: readonly string[]): AddressVerdict {
-  const refuse = (message: string) => ({ allowed: false, code: "ADDRESS_NOT_ALLOWED", message }) as const;
-  if (answers.length === 0) return refuse(`${rule.name}: the name has no address`);
+export function decideAddresses(decision: Allowed, answers: readonly string[]): AddressVerdict {
+  const refuse = (why: string) => {
+    const message = `${where(decision.target)}: ${why}`;
+    return { allowed: false, code: "ADDRESS_NOT_ALLOWED", message } as const;
+  };
+  if (answers.length === 0) return refuse("the name has no address");
   const addresses = new Set<string>();
   for (const answer of answers) {
     const address = parseAddress(answer);
-    if (address === null) return refuse(`${rule.name}: ${quote(answer)} is no address`);
+    if (address === null) return refuse(`${quote(answer)} is no address`);
     const effective = effectiveAddress(address);
-    const judgement = judgeAddress(effective);
-    if (judgement.kind === "special" && !rule.allowPrivate.some((cidr) => contains(cidr, effective))) {
-      const why = `${formatAddress(address)} lies in ${judgement.range}: ${judgement.reason}`;
-      return refuse(`${rule.name}: ${why}; allow_private of the rule does not name it`);
-    }
+    const refusal = decideAddress(effective, decision.allowPrivate);
+    if (refusal !== null) return refuse(refusal);
     addresses.add(formatAddress(effective));
   }
   return { allowed: true, addresses: [...addresses] };
@@ -117,10 +128,20 @@ export function deny(code: ErrorCode, message: string, method: string, target: T
   return { allowed: false, code, message, method, target };
 }
 
+/** Why a connection to the address is refused, or null where it may be made. */
+function decideAddress(address: Address, allowPrivate: readonly Cidr[]): string | null {
+  const judgement = judgeAddress(address);
+  if (judgement.kind === "public" || allowPrivate.some((cidr) => contains(cidr, address))) return null;
+  const why = `${formatAddress(address)} lies in ${judgement.range}: ${judgement.reason}`;
+  return `${why}; only a rule whose allow_private names it may reach it`;
+}
+
 /** RFC 9110 section 5.6.2. */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
-/** These answer with the request that they got, injected secrets and all; `connect` is no method, and not CONNECT. */
-const REFLECTING = /^(?!CONNECT$)(connect|trace|track)$/i;
+/** These answer with the request that they got, injected secrets and all. */
+const REFLECTING = /^(?:trace|track)$/i;
+/** CONNECT in another case is no CONNECT to us, and must not be one to the upstream. */
+const MISSPELT_CONNECT = /^(?!CONNECT$)[Cc][Oo][Nn][Nn][Ee][Cc][Tt]$/;
 
 function decideCall(entries: HostEntry[], method: string, target: Target): Decision {
   if (entries.some((entry) => entry.readsPath) && hidesTraversal(target.path)) {
@@ -129,37 +150,41 @@ function decideCall(entries: HostEntry[], method: string, target: Target): Decis
   }
   const path = comparablePath(target.path);
   let nearest = 0;
+  const holding: CompiledRule[] = [];
   for (const { rules } of entries) {
     for (const rule of rules) {
       const failed = failedPart(rule, method, target, path);
-      if (failed !== HOLDS) {
-        nearest = Math.max(nearest, failed);
-        continue;
-      }
-      const secrets = rule.opaque ? [] : secretsFor(entries, target, path);
-      const fingerprint = rule.opaque ? null : fingerprintFor(entries, path);
-      return { allowed: true, passage: "direct", method, target, rule, secrets, fingerprint };
+      if (failed === HOLDS) holding.push(rule);
+      else nearest = Math.max(nearest, failed);
     }
   }
-  return refusal(PARTS[nearest]!, method, target);
+  const [rule] = holding;
+  if (rule === undefined) return refusal(PARTS[nearest]!, method, target);
+  const secrets = rule.opaque ? [] : secretsFor(entries, target, path);
+  const fingerprint = rule.opaque ? null : fingerprintFor(entries, path);
+  const allowPrivate = holding.flatMap((each) => each.allowPrivate);
+  return { allowed: true, passage: "direct", method, target, rule, allowPrivate, secrets, fingerprint };
 }
 
+/** The scheme inside a tunnel is not known yet, so a rule without a port holds at the default port of each it allows. */
 function decideTunnel(entries: HostEntry[], target: Target): Decision {
-  let nearest: Part = "DOMAIN_NOT_ALLOWED";
-  for (const { rules } of entries) {
-    for (const rule of rules) {
-      nearest = "PORT_NOT_ALLOWED";
-      const { port } = target;
-      const holds =
-        rule.port === null
-          ? port === DEFAULT_PORT.https || (rule.plainHttp && port === DEFAULT_PORT.http)
-          : rule.port === port;
-      if (!holds) continue;
-      const passage = rule.opaque ? "opaque" : "opened";
-      return { allowed: true, passage, method: "CONNECT", target, rule, secrets: [], fingerprint: null };
-    }
+  const method = "CONNECT";
+  const { port } = target;
+  const rules = entries.flatMap((entry) => entry.rules);
+  const holding = rules.filter((rule) => {
+    if (rule.port !== null) return rule.port === port;
+    return port === DEFAULT_PORT.https || (rule.plainHttp && port === DEFAULT_PORT.http);
+  });
+  const [rule] = holding;
+  if (rule === undefined) {
+    return refusal(rules.length === 0 ? "DOMAIN_NOT_ALLOWED" : "PORT_NOT_ALLOWED", method, target);
   }
-  return refusal(nearest, "CONNECT", target);
+  const passage = rule.opaque ? "opaque" : "opened";
+  // A rule that wants to see the requests lends its addresses to no tunnel that hides them.
+  const allowPrivate = holding
+    .filter((each) => each.opaque === rule.opaque)
+    .flatMap((each) => each.allowPrivate);
+  return { allowed: true, passage, method, target, rule, allowPrivate, secrets: [], fingerprint: null };
 }
 
 /** The parts of a rule in the order in which they are asked; the furthest that some rule got to names the refusal. */
