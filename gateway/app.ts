@@ -75,7 +75,8 @@ export function createApp(
   app.notFound((c) => {
     const allowed = methodsAt(app, c.req.path);
     const { method, path } = c.req;
-    if (allowed.length === 0) {
+    // A handler may say so too, of a name that its pattern takes.
+    if (allowed.length === 0 || allowed.includes(method)) {
       const message = `nothing is served at ${path.slice(0, 200)}; see /openapi.json or /docs`;
       return failure(c, new DsecError("NOT_FOUND", message));
     }

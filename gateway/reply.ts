@@ -47,17 +47,22 @@ export async function contentSize(blobs: BlobStore, digest: Digest): Promise<num
   return digest === EMPTY ? 0 : blobs.size(digest);
 }
 
+export type Content = {
+  digest: Digest;
+  /** In bytes, where a result names it: content that was damaged since must not pass for whole. */
+  size: number | null;
+  /** The file name that a download gets. */
+  name: string;
+  /** The refusal when it is not here. */
+  missing: () => DsecError;
+};
+
 /**
  * Sends content by digest as a download, never as something that a browser would show: it is a stranger's.
- * HEAD opens nothing. `missing` says what is absent.
+ * HEAD opens nothing.
  */
-export async function content(
-  c: Context,
-  blobs: BlobStore,
-  digest: Digest,
-  name: string,
-  missing: () => DsecError,
-): Promise<Response> {
+export async function content(c: Context, blobs: BlobStore, what: Content): Promise<Response> {
+  const { digest, name } = what;
   const headers = {
     "Content-Type": "application/octet-stream",
     "Content-Disposition": contentDisposition(name),
@@ -69,11 +74,12 @@ export async function content(
   if (c.req.header("if-none-match") === headers.ETag) return c.body(null, 304, headers);
   if (c.req.method === "HEAD" || digest === EMPTY) {
     const size = await contentSize(blobs, digest);
-    if (size === null) throw missing();
+    if (size === null || size !== (what.size ?? size)) throw what.missing();
     return c.body(null, 200, { ...headers, "Content-Length": String(size) });
   }
   const blob = await blobs.get(digest);
-  if (blob === null) throw missing();
+  if (blob !== null && blob.size !== (what.size ?? blob.size)) await blob.body.cancel();
+  if (blob === null || blob.size !== (what.size ?? blob.size)) throw what.missing();
   return c.body(blob.body, 200, { ...headers, "Content-Length": String(blob.size) });
 }
 

@@ -134,7 +134,9 @@ function serveReferenceFiles(app: ReturnType<typeof createApp>): void {
   app.get("/docs/assets/:file", async (c) => {
     const name = c.req.param("file");
     const contentType = Object.hasOwn(REFERENCE_FILES, name) ? REFERENCE_FILES[name]! : null;
-    if (contentType === null) return c.notFound();
+    if (contentType === null) {
+      throw new DsecError("NOT_FOUND", `the reference page has no file ${name.slice(0, 100)}`);
+    }
     const path = join(folder, name);
     const { size } = await stat(path);
     const headers = {

@@ -62,7 +62,7 @@ export function artifactRoutes(gateway: Gateway): OpenAPIHono<Env> {
         const unknown = await store.unknownArtifacts(caller.key.id as KeyId, [digest]);
         if (unknown.length > 0) throw missing();
       }
-      return content(c, blobs, digest, digest.slice("sha256:".length), missing);
+      return content(c, blobs, { digest, size: null, name: digest.slice("sha256:".length), missing });
     },
   );
   return app;

@@ -53,7 +53,13 @@ export function outputRoutes(gateway: Gateway): OpenAPIHono<Env> {
       const task = await store.getTask(params.id as TaskId, ownerOf(caller));
       const output = task.result?.outputs.find(({ path }) => path === query.path);
       if (output === undefined) throw noSuchOutput(task, query.path);
-      return content(c, blobs, output.digest as Digest, fileName(output.path), () => lost(task, output.path));
+      const { digest, size } = output;
+      return content(c, blobs, {
+        digest: digest as Digest,
+        size,
+        name: fileName(output.path),
+        missing: () => lost(task, output.path),
+      });
     },
   );
 
@@ -74,8 +80,13 @@ export function outputRoutes(gateway: Gateway): OpenAPIHono<Env> {
       async (c, { caller, params }) => {
         const task = await store.getTask(params.id as TaskId, ownerOf(caller));
         if (task.result === null) throw noResult(task, stream);
-        const { digest } = task.result[stream];
-        return content(c, blobs, digest as Digest, `${task.id}.${stream}`, () => lost(task, stream));
+        const { digest, kept_bytes } = task.result[stream];
+        return content(c, blobs, {
+          digest: digest as Digest,
+          size: kept_bytes,
+          name: `${task.id}.${stream}`,
+          missing: () => lost(task, stream),
+        });
       },
     );
   }

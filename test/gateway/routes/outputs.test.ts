@@ -174,3 +174,28 @@ test("an output of one task is an input of the next", async () => {
   expect(await (await client.send("GET", `/v1/artifacts/${artifact}`)).text()).toBe("weights");
   await client.ok("POST", `/v1/tasks/${next.id}/cancel`);
 });
+
+test("content that was damaged in the blob store is refused by name, not sent as if it were whole", async () => {
+  const task = await finished({ "/work/a": "0123456789" }, "printed");
+  const { blobs } = gateway.ports;
+  const { get, size } = blobs;
+  let cancelled = 0;
+  blobs.size = async () => 4;
+  blobs.get = async () => ({
+    size: 4,
+    body: new ReadableStream({
+      cancel() {
+        cancelled++;
+      },
+    }),
+  });
+  try {
+    for (const path of [contentPath(task, "/work/a"), `/v1/tasks/${task.id}/stdout`]) {
+      expect(await client.refused("GET", path)).toMatchObject({ code: "OUTPUT_NOT_FOUND" });
+      expect((await client.send("HEAD", path)).status).toBe(404);
+    }
+    expect(cancelled).toBe(2);
+  } finally {
+    Object.assign(blobs, { get, size });
+  }
+});
