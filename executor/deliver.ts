@@ -11,7 +11,7 @@ import { wireText } from "./evidence.ts";
 import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
 import { untilAnswered } from "./retry.ts";
 
-const PARALLEL_UPLOADS = 4;
+const PARALLEL_UPLOADS = 16;
 
 export type Delivery = "delivered" | "lost";
 

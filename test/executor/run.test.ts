@@ -262,6 +262,11 @@ test("nothing of any attempt is left in the executor's folder", async () => {
   expect(existsSync(join(rig.directory, "data/identity.jwk"))).toBe(true);
 });
 
+/** How often the executor has fetched an artifact. */
+function fetches(artifact: string): string[] {
+  return rig.requests.filter((request) => request === `GET /v1/artifacts/${artifact}`);
+}
+
 /** Every process of this host by its command line. */
 async function hostCommandLines(): Promise<string> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));

@@ -1,0 +1,56 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export type RedisServer = { url: string; stop(): Promise<void> };
+
+/** A Redis of the test's own, on a free port of 127.0.0.1, that keeps nothing. Debian package `redis-server`. */
+export async function startRedis(): Promise<RedisServer> {
+  const folder = await mkdtemp(join(tmpdir(), "dsec-redis-"));
+  const port = await freePort();
+  const settings = [
+    "--port",
+    String(port),
+    "--bind",
+    "127.0.0.1",
+    "--dir",
+    folder,
+    "--save",
+    "",
+    "--appendonly",
+    "no",
+  ];
+  const server = spawn("/usr/bin/redis-server", settings, { stdio: ["ignore", "pipe", "inherit"] });
+  await ready(server);
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    async stop() {
+      const exit = once(server, "exit");
+      if (server.kill("SIGTERM")) await exit;
+      await rm(folder, { recursive: true });
+    },
+  };
+}
+
+async function ready(server: ChildProcess): Promise<void> {
+  let log = "";
+  for await (const chunk of server.stdout!) {
+    log += chunk;
+    if (log.includes("Ready to accept connections")) {
+      server.stdout!.destroy();
+      return;
+    }
+  }
+  throw new Error(`redis-server ended before it was ready:\n${log}`);
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  await once(probe.listen(0, "127.0.0.1"), "listening");
+  const { port } = probe.address() as { port: number };
+  await new Promise((resolve) => probe.close(resolve));
+  return port;
+}
