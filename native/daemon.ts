@@ -108,28 +108,33 @@ export class Daemon implements Launcher {
   #onEvent(event: Event, descriptors: number[]): void {
     switch (event.event) {
       case "ready":
-        return this.#ready.resolve();
+        this.#ready.resolve();
+        break;
       case "failed":
         this.#failure = new DsecError(event.code, event.message);
-        return;
+        break;
       case "launched":
-        return this.#onLaunched(event, descriptors);
-      case "refused": {
+        this.#onLaunched(event, descriptors);
+        break;
+      case "refused":
         this.#launches.get(event.sequence)?.reject(new DsecError(event.code, event.message));
         this.#launches.delete(event.sequence);
-        return;
-      }
+        break;
       case "ended":
-        return this.#sandboxes.get(event.id)?.onEnded(event.end);
-      case "destroyed": {
-        const pending = this.#destroys.get(event.id);
-        this.#sandboxes.delete(event.id);
-        this.#destroys.delete(event.id);
-        if (event.error === null) pending?.resolve();
-        else pending?.reject(new DsecError("INTERNAL", `sandbox ${event.id} is not swept: ${event.error}`));
-        return;
-      }
+        this.#sandboxes.get(event.id)?.onEnded(event.end);
+        break;
+      case "destroyed":
+        this.#onDestroyed(event.id, event.error);
+        break;
     }
+  }
+
+  #onDestroyed(id: string, error: string | null): void {
+    const pending = this.#destroys.get(id);
+    this.#sandboxes.delete(id);
+    this.#destroys.delete(id);
+    if (error === null) pending?.resolve();
+    else pending?.reject(new DsecError("INTERNAL", `sandbox ${id} is not swept: ${error}`));
   }
 
   #onLaunched(event: Launched & { sequence: number }, descriptors: number[]): void {

@@ -58,10 +58,12 @@ Result<void> enter_namespaces(const ChildPlan& plan) {
 
 // A target below another mount would be bound where nothing inside can see it.
 Result<void> check_visible(const ChildBind& bind) {
-  TRY_ASSIGN(seen, open_in_root(AT_FDCWD, bind.path, O_PATH));
   struct stat wanted{}, found{};
-  if (::fstat(bind.mount.get(), &wanted) != 0 || ::fstat(seen.get(), &found) != 0) return failed("fstat", bind.path);
-  if (wanted.st_dev == found.st_dev && wanted.st_ino == found.st_ino) return {};
+  if (::fstat(bind.mount.get(), &wanted) != 0) return failed("fstat", bind.path);
+  Result<Fd> seen = open_in_root(AT_FDCWD, bind.path, O_PATH);
+  if (seen && ::fstat(seen->get(), &found) == 0 && wanted.st_dev == found.st_dev && wanted.st_ino == found.st_ino) {
+    return {};
+  }
   return Error{"mount target", bind.path + " lies below another mount of the sandbox", 0, "INVALID_REQUEST"};
 }
 
@@ -115,6 +117,8 @@ Result<void> execute_init(const ChildPlan& plan) {
   if (::syscall(SYS_close_range, 4, ~0U, CLOSE_RANGE_CLOEXEC) != 0) return failed("close_range");
   TRY(plan.seccomp->load());
   ::syscall(SYS_execveat, kInit, "", plan.arguments.data(), plan.environment.data(), AT_EMPTY_PATH);
+  // Init is given the command's own arguments and environment, so the kernel's bound on them shows here.
+  if (errno == E2BIG) return failed("execve", plan.arguments[1]).with_code("INVALID_REQUEST");
   return failed("execveat", "dsec-init");
 }
 

@@ -5,7 +5,8 @@
 namespace dsec {
 namespace {
 
-using Json = nlohmann::json;
+// Keeps the order of the environment as it was given.
+using Json = nlohmann::ordered_json;
 
 Error invalid(std::string what) { return Error{"plan", std::move(what), 0, "INVALID_REQUEST"}; }
 
