@@ -78,6 +78,8 @@ function malformed(what: string, why: string, cause?: unknown): DsecError {
 
 /** One pass over the text before JSON.parse: bounds the nesting and refuses repeated names and lone surrogates. */
 function scan(text: string, what: string): void {
+  if (!text.isWellFormed()) throw malformed(what, "it holds a lone surrogate");
+  const escapes = text.includes("\\");
   // One entry for each open bracket: the names seen so far in an object, or null for an array.
   const open: (Set<string> | null)[] = [];
   let nameComes = false;
@@ -85,7 +87,7 @@ function scan(text: string, what: string): void {
     switch (text.charCodeAt(i)) {
       case 0x7b: // {
       case 0x5b: {
-        const isObject = text[i] === "{";
+        const isObject = text.charCodeAt(i) === 0x7b;
         open.push(isObject ? new Set() : null);
         nameComes = isObject;
         if (open.length > LIMITS.jsonDepth) {
@@ -103,24 +105,14 @@ function scan(text: string, what: string): void {
         break;
       case 0x22: {
         const start = i;
-        for (i++; i < text.length && text.charCodeAt(i) !== 0x22; i++) if (text[i] === "\\") i++;
-        const raw = text.slice(start, i + 1);
-        const plain = !raw.includes("\\");
-        if (!nameComes && plain && raw.isWellFormed()) break;
-        let string: string;
-        try {
-          string = plain ? raw.slice(1, -1) : JSON.parse(raw);
-        } catch {
-          throw malformed(what, `bad string at offset ${start}`);
-        }
-        if (!string.isWellFormed()) throw malformed(what, `lone surrogate in the string at offset ${start}`);
+        i = closingQuote(text, start);
+        if (!nameComes && !escapes) break;
+        const string = stringAt(text, start, i, what);
         const names = open.at(-1);
         if (nameComes && names instanceof Set) {
           if (names.has(string)) {
-            throw malformed(
-              what,
-              `member ${JSON.stringify(string).slice(0, 80)} is repeated at offset ${start}`,
-            );
+            const name = JSON.stringify(string).slice(0, 80);
+            throw malformed(what, `member ${name} is repeated at offset ${start}`);
           }
           names.add(string);
           nameComes = false;
@@ -129,4 +121,28 @@ function scan(text: string, what: string): void {
       }
     }
   }
+}
+
+/** Offset of the quote that ends the string which starts at `start`, or the text's length where none does. */
+function closingQuote(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
+    let backslashes = 0;
+    while (text.charCodeAt(end - 1 - backslashes) === 0x5c) backslashes++;
+    if (backslashes % 2 === 0) return end;
+  }
+  return text.length;
+}
+
+/** The string between two quotes with its escapes resolved, because `\u0061` and `a` are one name. */
+function stringAt(text: string, start: number, end: number, what: string): string {
+  const raw = text.slice(start + 1, end);
+  if (!raw.includes("\\")) return raw;
+  let string: string;
+  try {
+    string = JSON.parse(text.slice(start, end + 1));
+  } catch {
+    throw malformed(what, `bad string at offset ${start}`);
+  }
+  if (!string.isWellFormed()) throw malformed(what, `lone surrogate in the string at offset ${start}`);
+  return string;
 }

@@ -10,6 +10,7 @@ import type { EnrolRequest, Executor, HeartbeatRequest, PublicKey } from "#core/
 import type { Key, Scope } from "#core/wire/keys.ts";
 import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/leases.ts";
 import type { Result, Task, TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
+import type { VerificationKey } from "#trace/attestation/keys.ts";
 
 export type Page<T> = { items: T[]; next_cursor: string | null };
 export type PageQuery = { limit: number; cursor?: string | undefined };
@@ -181,6 +182,8 @@ export type GatewayPorts = {
   wake: Wake;
   blobs: BlobStore;
   keys: KeyRing;
+  /** Imports executors' public keys to check evidence with; WebCrypto does where the runtime has nothing faster. */
+  importKey?: ((jwk: PublicKey) => Promise<VerificationKey>) | undefined;
   config: GatewayConfig;
   /** Milliseconds since the epoch. For token times and rate limits, never for leases. */
   now(): number;

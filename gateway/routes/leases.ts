@@ -283,7 +283,7 @@ async function giveBack(
 }
 
 async function attest(
-  { keys, config, now, blobs, metrics }: Gateway,
+  { keys, config, now, blobs, metrics, importKey }: Gateway,
   held: HeldLease,
   result: Result | null,
   evidence: string,
@@ -296,6 +296,7 @@ async function attest(
     result,
     evidence,
     blobSize: (digest) => contentSize(blobs, digest),
+    importKey,
   });
   metrics.count("dsec_attestations_issued_total", "Attestations issued.");
   return attestation;

@@ -31,6 +31,8 @@ export type IssueRequest = {
   evidence: string;
   /** Size of what was uploaded under a digest, or null. */
   blobSize(digest: Digest): Promise<number | null>;
+  /** How executors' keys are imported; one way for the life of the process. */
+  importKey?: ((jwk: PublicKey) => Promise<VerificationKey>) | undefined;
 };
 
 /**
@@ -42,7 +44,7 @@ export type IssueRequest = {
  */
 export async function issueAttestation(request: IssueRequest): Promise<Attestation> {
   const { held, keys, now } = request;
-  const key = await executorKey(held.executorKey);
+  const key = await executorKey(held.executorKey, request.importKey);
   const { evidence, kid } = await verifyEvidence(request.evidence, key);
   match(held, "kid", kid, held.executorId);
   matchLease(evidence, held);
@@ -118,7 +120,7 @@ function matchLease(evidence: Evidence, held: HeldLease): void {
   match(held, "image.name", evidence.image.name, held.spec.image);
   if (held.spec.image.startsWith("sha256:"))
     match(held, "image.digest", evidence.image.digest, held.spec.image);
-  match(held, "resources", canonicalJson(evidence.resources), canonicalJson(held.spec.resources));
+  matchValue(held, "resources", evidence.resources, held.spec.resources);
 }
 
 function matchResult(evidence: Evidence, result: Result | null, held: HeldLease): void {
@@ -130,7 +132,7 @@ function matchResult(evidence: Evidence, result: Result | null, held: HeldLease)
     }
   } else {
     for (const member of ["outcome", "outputs", "stdout", "stderr"] as const) {
-      match(held, `result.${member}`, canonicalJson(evidence.result[member]), canonicalJson(result[member]));
+      matchValue(held, `result.${member}`, evidence.result[member], result[member]);
     }
   }
   // a command that ran had a sandbox, and a sandbox has an isolation that can be observed
@@ -173,6 +175,13 @@ function match(
   if (given !== expected) throw mismatch(held, member, given, expected);
 }
 
+/** Compares by RFC 8785 form, so that the order of members does not matter. */
+function matchValue(held: HeldLease, member: string, given: unknown, expected: unknown): void {
+  // both have mostly been through the same schema, which leaves members in one order: the cheap form then suffices
+  if (JSON.stringify(given) === JSON.stringify(expected)) return;
+  match(held, member, canonicalJson(given), canonicalJson(expected));
+}
+
 function mismatch(
   held: HeldLease,
   member: string,
@@ -191,11 +200,11 @@ function mismatch(
 const executorKeys = new Map<string, Promise<VerificationKey>>();
 const EXECUTOR_KEYS_KEPT = 1024;
 
-function executorKey(publicKey: PublicKey): Promise<VerificationKey> {
+function executorKey(publicKey: PublicKey, importKey?: IssueRequest["importKey"]): Promise<VerificationKey> {
   const known = executorKeys.get(publicKey.x);
   if (known) return known;
   if (executorKeys.size >= EXECUTOR_KEYS_KEPT) executorKeys.delete(executorKeys.keys().next().value!);
-  const imported = importExecutorKey(publicKey);
+  const imported = importExecutorKey(publicKey, importKey);
   executorKeys.set(publicKey.x, imported);
   imported.catch(() => executorKeys.delete(publicKey.x));
   return imported;

@@ -13,14 +13,20 @@ const ascii = new TextDecoder();
 
 export function encodeBase64url(bytes: Uint8Array): string {
   const codes = new Uint8Array(Math.ceil((bytes.length * 4) / 3));
+  const whole = bytes.length - (bytes.length % 3);
   let at = 0;
-  for (let i = 0; i < bytes.length; i += 3) {
-    const group = (bytes[i]! << 16) | ((bytes[i + 1] ?? 0) << 8) | (bytes[i + 2] ?? 0);
+  for (let i = 0; i < whole; i += 3) {
+    const group = (bytes[i]! << 16) | (bytes[i + 1]! << 8) | bytes[i + 2]!;
     codes[at++] = CODE[group >> 18]!;
     codes[at++] = CODE[(group >> 12) & 63]!;
-    // writes past the end of a typed array are dropped: that is the padding we do not write
     codes[at++] = CODE[(group >> 6) & 63]!;
     codes[at++] = CODE[group & 63]!;
+  }
+  if (whole < bytes.length) {
+    const group = (bytes[whole]! << 16) | ((bytes[whole + 1] ?? 0) << 8);
+    codes[at++] = CODE[group >> 18]!;
+    codes[at++] = CODE[(group >> 12) & 63]!;
+    if (at < codes.length) codes[at] = CODE[(group >> 6) & 63]!;
   }
   return ascii.decode(codes);
 }
@@ -30,19 +36,35 @@ export function decodeBase64url(text: string): Uint8Array<ArrayBuffer> | null {
   const tail = text.length % 4;
   if (tail === 1) return null;
   const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
+  const whole = text.length - tail;
   let at = 0;
-  let bits = 0;
-  let held = 0;
-  for (let i = 0; i < text.length; i++) {
-    const value = VALUE[text.charCodeAt(i)] ?? -1;
-    if (value < 0) return null;
-    held = ((held << 6) | value) & 0xffff;
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      bytes[at++] = held >> bits;
-    }
+  let seen = 0;
+  for (let i = 0; i < whole; i += 4) {
+    const group =
+      (valueAt(text, i) << 18) |
+      (valueAt(text, i + 1) << 12) |
+      (valueAt(text, i + 2) << 6) |
+      valueAt(text, i + 3);
+    // a foreign character has the value -1, whose sign bit stays set through every shift and every or
+    seen |= group;
+    bytes[at++] = group >> 16;
+    bytes[at++] = group >> 8;
+    bytes[at++] = group;
   }
-  const unused = held & ((1 << bits) - 1);
-  return unused === 0 ? bytes : null;
+  if (seen < 0) return null;
+  if (tail === 0) return bytes;
+  const group =
+    (valueAt(text, whole) << 12) |
+    (valueAt(text, whole + 1) << 6) |
+    (tail === 3 ? valueAt(text, whole + 2) : 0);
+  const unused = tail === 2 ? 0x3ff : 0x3;
+  if (group < 0 || (group & unused) !== 0) return null;
+  bytes[at++] = group >> 10;
+  if (tail === 3) bytes[at] = group >> 2;
+  return bytes;
+}
+
+function valueAt(text: string, index: number): number {
+  const code = text.charCodeAt(index);
+  return code < 128 ? VALUE[code]! : -1;
 }

@@ -60,9 +60,12 @@ export async function verifyEvidence(
 }
 
 /** The key that an executor enrolled with. EVIDENCE_INVALID where nothing it signs could be believed. */
-export async function importExecutorKey(publicKey: PublicKey): Promise<VerificationKey> {
+export async function importExecutorKey(
+  publicKey: PublicKey,
+  importKey: (jwk: PublicKey) => Promise<VerificationKey> = importJwk,
+): Promise<VerificationKey> {
   try {
-    return await importJwk(publicKey);
+    return await importKey(publicKey);
   } catch (cause) {
     throw new DsecError("EVIDENCE_INVALID", `the executor's key is not usable: ${(cause as Error).message}`, {
       cause,

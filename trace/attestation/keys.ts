@@ -10,7 +10,7 @@ export type VerificationKey = {
   /** RFC 7638 thumbprint */
   readonly thumbprint: string;
   /** Whether this key made the raw JWS signature over the bytes. */
-  verify(bytes: Uint8Array, signature: Uint8Array): Promise<boolean>;
+  verify(bytes: Uint8Array, signature: Uint8Array): Promise<boolean> | boolean;
 };
 
 export type PublicJwk =
