@@ -1,0 +1,131 @@
+/** The whole system as its users start it: processes of the `dsec` command over a real PostgreSQL. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { startPostgres } from "#test/support/postgres.ts";
+
+const DSEC = resolve(import.meta.dirname, "../../dsec");
+
+/** Leases of a killed executor are over after their time, and a loaded machine is slow. */
+export const EXECUTOR_KILL_TIMEOUT_MS = 300_000;
+
+export type System = {
+  url: string;
+  issuer: string;
+  adminKey: string;
+  /** Holds the data folders of gateway and executor. */
+  folder: string;
+  startExecutor(): Promise<void>;
+  /** SIGKILL: nothing of its own gets a word in. */
+  killExecutor(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+export async function startSystem(): Promise<System> {
+  const postgres = await startPostgres();
+  const folder = mkdtempSync(join(tmpdir(), "dsec-flow-"));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const gatewayData = join(folder, "gateway");
+  const gateway = run(
+    ["gateway", "--database", await postgres.database(), "--port", String(port), "--issuer", url],
+    { data: gatewayData },
+  );
+  await saying(gateway, "issuer");
+  const adminKey = readFileSync(join(gatewayData, "admin.key"), "utf8").trim();
+
+  let executor: ChildProcess;
+  const startExecutor = async () => {
+    executor = run(["executor", "--gateway", url], { data: join(folder, "executor"), token: adminKey });
+    await saying(executor, "pulls from");
+  };
+  await startExecutor();
+  return {
+    url,
+    issuer: url,
+    adminKey,
+    folder,
+    startExecutor,
+    async killExecutor() {
+      await ended(executor, "SIGKILL");
+    },
+    async stop() {
+      await ended(executor, "SIGTERM");
+      await ended(gateway, "SIGTERM");
+      await postgres.stop();
+    },
+  };
+}
+
+/** What a stopped system left on the host: processes, mounts, cgroups, and the folders of sandboxes. Removes `folder`. */
+export async function leftovers(folder: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    const command = readText(`/proc/${pid}/cmdline`).replaceAll("\0", " ");
+    if (command.includes(folder) && Number(pid) !== process.pid) found.push(`process ${pid}: ${command}`);
+  }
+  for (const line of readText("/proc/self/mounts").split("\n"))
+    if (line.includes(folder)) found.push(`mount ${line}`);
+  for (const path of ["attempts", "launcher/sandboxes"].map((name) =>
+    join(folder, "executor/executor", name),
+  )) {
+    if (existsSync(path)) for (const name of readdirSync(path)) found.push(`folder ${path}/${name}`);
+  }
+  for (const controller of readdirSync("/sys/fs/cgroup")) {
+    const path = join("/sys/fs/cgroup", controller, "dsec");
+    if (existsSync(path))
+      for (const name of readdirSync(path))
+        if (/^[0-9a-f]+-/.test(name)) found.push(`cgroup ${path}/${name}`);
+  }
+  rmSync(folder, { recursive: true, force: true });
+  return found;
+}
+
+function run(args: string[], { data, token }: { data: string; token?: string }): ChildProcess {
+  return spawn(DSEC, [...args, "--data", data], {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, ...(token === undefined ? {} : { DSEC_TOKEN: token }) },
+  });
+}
+
+/** Waits for words on standard error; what a child says afterwards is passed on. */
+async function saying(child: ChildProcess, words: string): Promise<void> {
+  let said = "";
+  await new Promise<void>((resolve, reject) => {
+    child.stderr!.on("data", (chunk: Buffer) => {
+      process.stderr.write(chunk);
+      said += chunk.toString();
+      if (said.includes(words)) resolve();
+    });
+    child.once("exit", (code) =>
+      reject(new Error(`dsec ended with ${code} before it said "${words}": ${said}`)),
+    );
+  });
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, "exit");
+  child.kill(signal);
+  await exit;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
