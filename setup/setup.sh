@@ -22,6 +22,7 @@ test_packages="
 /usr/lib/softhsm/libsofthsm2.so            softhsm2
 /usr/bin/softhsm2-util                     softhsm2
 /bin/busybox                               busybox-static
+/usr/bin/redis-server                      redis-server
 "
 
 main() {

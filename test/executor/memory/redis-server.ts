@@ -5,12 +5,12 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-export type RedisServer = { url: string; stop(): Promise<void> };
+export type RedisServer = { url: string; port: number; stop(): Promise<void> };
 
-/** A Redis of the test's own, on a free port of 127.0.0.1, that keeps nothing. Debian package `redis-server`. */
-export async function startRedis(): Promise<RedisServer> {
+/** A Redis of the test's own, on a free or the given port of 127.0.0.1, that keeps nothing. Debian package `redis-server`. */
+export async function startRedis(samePort?: number): Promise<RedisServer> {
   const folder = await mkdtemp(join(tmpdir(), "dsec-redis-"));
-  const port = await freePort();
+  const port = samePort ?? (await freePort());
   const settings = [
     "--port",
     String(port),
@@ -27,6 +27,7 @@ export async function startRedis(): Promise<RedisServer> {
   await ready(server);
   return {
     url: `redis://127.0.0.1:${port}`,
+    port,
     async stop() {
       const exit = once(server, "exit");
       if (server.kill("SIGTERM")) await exit;
