@@ -74,11 +74,12 @@ export async function leftovers(folder: string): Promise<string[]> {
   )) {
     if (existsSync(path)) for (const name of readdirSync(path)) found.push(`folder ${path}/${name}`);
   }
-  for (const controller of readdirSync("/sys/fs/cgroup")) {
-    const path = join("/sys/fs/cgroup", controller, "dsec");
-    if (existsSync(path))
-      for (const name of readdirSync(path))
-        if (/^[0-9a-f]+-/.test(name)) found.push(`cgroup ${path}/${name}`);
+  const ours = `dsec-${fnv1a(join(folder, "executor/executor/launcher"))}-`;
+  for (const controller of readdirSync("/sys/fs/cgroup", { withFileTypes: true })) {
+    if (!controller.isDirectory()) continue;
+    for (const name of readdirSync(join("/sys/fs/cgroup", controller.name))) {
+      if (name.startsWith(ours)) found.push(`cgroup ${controller.name}/${name}`);
+    }
   }
   rmSync(folder, { recursive: true, force: true });
   return found;
@@ -120,6 +121,13 @@ async function freePort(): Promise<number> {
   server.close();
   await once(server, "close");
   return port;
+}
+
+/** The launcher marks its cgroups with the FNV-1a hash of its state folder's path, so that it removes only its own. */
+function fnv1a(path: string): string {
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of Buffer.from(path)) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+  return hash.toString(16).padStart(16, "0");
 }
 
 function readText(path: string): string {
