@@ -40,12 +40,13 @@ export class SqliteDatabase {
 
   /**
    * Runs a synchronous operation in the next transaction. It must depend on nothing but the database and the
-   * participants' caches: when the transaction fails, each operation is run again alone.
+   * participants' caches: when the transaction fails, each operation is run again alone. A `DsecError` that it throws
+   * before it wrote refuses this operation and leaves the others be.
    * @throws STORE_UNAVAILABLE when the database refuses (disk full, file damaged) or is closed
    */
-  run<Result>(work: () => Result): Promise<Result> {
+  run<Value>(work: () => Value): Promise<Value> {
     if (this.#state === "closed") return Promise.reject(this.#closed());
-    return new Promise<Result>((resolve, reject) => {
+    return new Promise<Value>((resolve, reject) => {
       this.#waiting.push({ work, resolve: resolve as (result: unknown) => void, reject });
       this.#schedule();
     });
@@ -75,21 +76,21 @@ export class SqliteDatabase {
     const batch = this.#waiting.splice(0, BATCH_OPERATIONS);
     const results = this.#transaction(batch);
     if (!(results instanceof Error)) {
-      for (const [at, operation] of batch.entries()) operation.resolve(results[at]);
+      for (const [at, operation] of batch.entries()) settle(operation, results[at]!);
       return;
     }
     for (const operation of batch) {
       // One operation that fails must not take the others down with it.
       const alone = batch.length === 1 ? results : this.#transaction([operation]);
       if (alone instanceof Error) operation.reject(this.#failed(alone));
-      else operation.resolve(alone[0]);
+      else settle(operation, alone[0]!);
     }
   }
 
-  #transaction(batch: Operation[]): unknown[] | Error {
+  #transaction(batch: Operation[]): Result[] | Error {
     try {
       this.#begin.run();
-      const results = batch.map((operation) => operation.work());
+      const results = batch.map(attempt);
       for (const participant of this.#participants) participant.beforeCommit();
       this.#commit.run();
       return results;
@@ -119,7 +120,6 @@ export class SqliteDatabase {
   }
 
   #failed(cause: Error): DsecError {
-    if (cause instanceof DsecError) return cause;
     return new DsecError("STORE_UNAVAILABLE", `memory database ${this.#path}: ${explain(cause)}`, { cause });
   }
 
@@ -130,6 +130,21 @@ export class SqliteDatabase {
 
 type Participant = { beforeCommit(): void; afterRollback(): void };
 type Operation = { work: () => unknown; resolve(result: unknown): void; reject(error: unknown): void };
+type Result = { value: unknown } | { refusal: DsecError };
+
+function attempt(operation: Operation): Result {
+  try {
+    return { value: operation.work() };
+  } catch (error) {
+    if (error instanceof DsecError) return { refusal: error };
+    throw error;
+  }
+}
+
+function settle(operation: Operation, result: Result): void {
+  if ("refusal" in result) operation.reject(result.refusal);
+  else operation.resolve(result.value);
+}
 
 /** Bounds how long one transaction holds up the event loop: some milliseconds. */
 const BATCH_OPERATIONS = 512;
