@@ -2,9 +2,18 @@
  * The folder that an embedded DSec keeps everything in (`.dsec` by default): database, blobs, keys, the
  * executor's state, the first admin key. One process serves a folder at a time.
  */
-import { chmodSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { DsecError } from "#core/errors.ts";
 
 export type DataFolder = {
@@ -37,7 +46,7 @@ export function dataFolder(path: string): DataFolder {
 export function makeDataFolder(path: string): DataFolder {
   const folder = dataFolder(path);
   try {
-    mkdirSync(folder.path, { recursive: true, mode: 0o700 });
+    makeFolders(folder.path);
     chmodSync(folder.path, 0o700);
   } catch (cause) {
     throw new DsecError(
@@ -109,6 +118,13 @@ export function writeAtomically(path: string, content: string | Uint8Array): voi
   const temporary = `${path}.${process.pid}.tmp`;
   writeFileSync(temporary, content, { mode: 0o600, flush: true });
   renameSync(temporary, path);
+}
+
+/** Not mkdir's own `recursive`, which never returns where a parent cannot be made because it is on /proc. */
+function makeFolders(path: string): void {
+  if (existsSync(path)) return;
+  makeFolders(dirname(path));
+  mkdirSync(path, { mode: 0o700 });
 }
 
 function lockName(folder: DataFolder): string {
