@@ -21,10 +21,11 @@ afterAll(async () => {
   await postgres?.stop();
 });
 
-test("wrangler dev serves the way of a task over a port, streams included", async () => {
-  const reach = (path: string, init?: RequestInit) => fetch(wrangler.url + path, init);
-  const admin = new Client(reach, wrangler.adminKey, "admin");
+const reach = (path: string, init?: RequestInit) => fetch(wrangler.url + path, init);
+
+async function enrolled(): Promise<ExecutorClient> {
   const identity = new TestExecutor();
+  const admin = new Client(reach, wrangler.adminKey, "admin");
   const { executor_id } = await admin.ok<{ executor_id: string }>("POST", "/v1/executors/enrol", {
     public_key: identity.publicKey,
     capacity: CAPACITY,
@@ -32,7 +33,12 @@ test("wrangler dev serves the way of a task over a port, streams included", asyn
     build: "0.1.0+test",
     host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2", arch: "x64" },
   });
-  const executor = new ExecutorClient(reach, identity, executor_id, { nowMs: Date.now() });
+  return new ExecutorClient(reach, identity, executor_id, { nowMs: Date.now() });
+}
+
+test("wrangler dev serves the way of a task over a port, streams included", async () => {
+  const admin = new Client(reach, wrangler.adminKey, "admin");
+  const executor = await enrolled();
   const polled = executor.acquire(10_000);
   const artifact = await admin.upload("input");
   const task = await admin.submit({ inputs: [{ artifact, mount_path: "/input" }] });
