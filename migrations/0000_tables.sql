@@ -7,12 +7,13 @@ CREATE TABLE "artifacts" (
 );
 --> statement-breakpoint
 CREATE TABLE "attestations" (
-	"id" text PRIMARY KEY NOT NULL,
+	"id" text NOT NULL,
 	"task_id" text NOT NULL,
 	"fence" bigint NOT NULL,
 	"jwt" text NOT NULL,
 	"evidence" text NOT NULL,
-	"issued_at" timestamp with time zone NOT NULL
+	"issued_at" timestamp with time zone NOT NULL,
+	CONSTRAINT "attestations_task_id_fence_pk" PRIMARY KEY("task_id","fence")
 );
 --> statement-breakpoint
 CREATE TABLE "executors" (
@@ -104,10 +105,8 @@ CREATE TABLE "turns" (
 	"rank" bigint NOT NULL
 );
 --> statement-breakpoint
-CREATE INDEX "attestations_by_task" ON "attestations" USING btree ("task_id");--> statement-breakpoint
 CREATE INDEX "tasks_by_key" ON "tasks" USING btree ("key_id","id");--> statement-breakpoint
 CREATE UNIQUE INDEX "tasks_idempotency" ON "tasks" USING btree ("key_id","idempotency_key") WHERE idempotency_key is not null;--> statement-breakpoint
 CREATE INDEX "tasks_queue" ON "tasks" USING btree ("priority" desc,"rank","id") WHERE state = 'queued';--> statement-breakpoint
-CREATE INDEX "tasks_expiry" ON "tasks" USING btree ("lease_expires_at") WHERE state in ('leased', 'running');--> statement-breakpoint
 CREATE INDEX "tasks_held" ON "tasks" USING btree ("executor_id") WHERE state in ('leased', 'running');--> statement-breakpoint
 CREATE INDEX "tasks_labels" ON "tasks" USING gin (labels jsonb_path_ops) WHERE labels <> '{}'::jsonb;

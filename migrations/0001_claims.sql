@@ -1,3 +1,15 @@
+-- Ids are ASCII and compared on every index descent: byte order, whatever the database's locale.
+alter table tasks alter column id type text collate "C", alter column key_id type text collate "C",
+  alter column executor_id type text collate "C", alter column lease_id type text collate "C";
+alter table leases alter column id type text collate "C", alter column task_id type text collate "C",
+  alter column executor_id type text collate "C";
+alter table task_events alter column task_id type text collate "C";
+alter table attestations alter column task_id type text collate "C";
+alter table artifacts alter column key_id type text collate "C", alter column digest type text collate "C";
+alter table shares alter column key_id type text collate "C";
+alter table executors alter column id type text collate "C";
+alter table keys alter column id type text collate "C";
+--> statement-breakpoint
 -- The clock of every decision about time. Tests replace this one function to move it.
 create function dsec_now() returns timestamptz
 language sql volatile parallel safe
@@ -29,7 +41,7 @@ as $$
 #variable_conflict use_column
 declare
   axes constant integer := 7;
-  at constant timestamptz := dsec_now();
+  at timestamptz;
   executor record;
   asked record;
   task record;
@@ -64,7 +76,7 @@ begin
   for executor in
     select x.id, x.capacity, x.images from executors x
     where x.id in (select r ->> 'executor_id' from jsonb_array_elements(requests) r)
-      and not x.draining and x.last_seen_at > at - lost_after
+      and not x.draining and x.last_seen_at > dsec_now() - lost_after
     order by x.id for update of x
   loop
     room_ids := room_ids || executor.id;
@@ -79,6 +91,8 @@ begin
     all_images := all_images || array(select jsonb_array_elements_text(executor.images));
   end loop;
 
+  -- Only now: what was queued while this call waited for its turn may be taken too.
+  at := dsec_now();
   for asked in
     select r.value ->> 'executor_id' as executor_id, (r.value ->> 'max')::integer as max, r.ordinality::integer as number,
            array(select f::bigint from jsonb_array_elements_text(r.value -> 'free') f) as free, x.images

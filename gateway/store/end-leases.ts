@@ -7,7 +7,7 @@ import type { Result, Task } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { BACKOFFS_MS, endedWithoutResult } from "./ends.ts";
-import { HELD, type LeaseStanding, refusal, STANDING_COLUMNS } from "./judgement.ts";
+import { heldRows, type LeaseStanding, refusal, standings } from "./judgement.ts";
 import { TASK_COLUMNS, type TaskRow, taskOf } from "./rows.ts";
 import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
@@ -119,9 +119,7 @@ const NEXT = `case
  */
 const END = `
 with ${INPUT},
-held as materialized (
-  select i.place, t.id from input i join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id
-  where ${HELD} order by t.id for update of t
+held as materialized (${heldRows("i.place, h.id")}
 ),
 ended as (
   update tasks t
@@ -130,8 +128,8 @@ ended as (
       finished_at = case when ${NEXT} = 'queued' then null else dsec_now() end,
       attestation_id = case when ${NEXT} = 'queued' then null else i.attestation ->> 'id' end,
       attempts = case when i.how = 'released' then t.attempts - 1 else t.attempts end,
-      available_at = case when i.how = 'released' then t.available_at
-        else dsec_now() + ($2::text::jsonb ->> (t.attempts - 1))::int * interval '1 ms' end,
+      available_at = case when i.how <> 'released' and ${NEXT} = 'queued'
+        then dsec_now() + ($2::text::jsonb ->> (t.attempts - 1))::int * interval '1 ms' else t.available_at end,
       lease_end = i.how, last_seq = t.last_seq + 1
   from held h join input i using (place) where t.id = h.id
   returning t.*, i.place, i.reason, i.attestation
@@ -160,7 +158,4 @@ known as (
 )
 select t.place::int as place, ${TASK_COLUMNS} from ended t`;
 
-const STANDINGS = `
-with ${INPUT}
-select i.place::int as place, coalesce(t.result = i.result, false) as same_result, ${STANDING_COLUMNS}
-from input i join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id`;
+const STANDINGS = standings(INPUT, ", coalesce(t.result = i.result, false) as same_result");

@@ -2,7 +2,7 @@ import type { ExecutorId, LeaseId, TaskId } from "#core/ids.ts";
 import type { EventsRequest } from "#core/wire/leases.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
-import { HELD } from "./judgement.ts";
+import { heldRows } from "./judgement.ts";
 import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 import { storableJson } from "./text.ts";
@@ -49,11 +49,10 @@ with input as materialized (
       executor_id text, lease_id text, fence bigint, type text, "offset" bigint, data text, stream text)
   ) with ordinality as i(executor_id, lease_id, fence, type, "offset", data, stream, place)
 ),
-held as materialized (
-  select t.id, i.executor_id, i.lease_id, i.fence, i.count
-  from (select executor_id, lease_id, fence, count(*)::int as count from input group by 1, 2, 3) i
-  join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id
-  where ${HELD} order by t.id for update of t
+wanted as materialized (
+  select executor_id, lease_id, fence, count(*)::int as count from input group by 1, 2, 3
+),
+held as materialized (${heldRows("h.id, i.executor_id, i.lease_id, i.fence, i.count", "wanted")}
 ),
 grown as (
   update tasks t set last_seq = t.last_seq + h.count from held h where t.id = h.id

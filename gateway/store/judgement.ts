@@ -18,13 +18,34 @@ export const STANDING_COLUMNS = `${TASK_COLUMNS}, l.executor_id as owner, l.fenc
   t.lease_id as current_lease_id, t.lease_end, t.lease_expires_at <= dsec_now() as over`;
 
 /**
- * The condition under which an executor may write: `i` is what it says, `l` its lease, `t` the task. It stands in
- * every statement that writes for a lease.
+ * The tasks that executors may write to, out of `input` rows `i` of what they say they hold; locked, each as `t` with
+ * its lease `l`. It stands in every statement that writes for a lease. Locks are taken in the order of lease ids, so
+ * that batches over the same leases cannot wait for each other. The shape leaves the planner no choice but the two
+ * primary keys, row by row: while a table is young it has no statistics, and any other way reads the whole of it.
  */
-export const HELD = `t.lease_id = i.lease_id and t.fence = i.fence and t.executor_id = i.executor_id
-  and t.lease_end is null and t.state in ('leased', 'running') and t.lease_expires_at > dsec_now()`;
+export function heldRows(columns: string, input = "input"): string {
+  return `
+  select ${columns} from (select * from ${input} order by lease_id) i
+  cross join lateral (
+    select t.id, t.state from leases l join tasks t on t.id = l.task_id
+    where l.id = i.lease_id and (
+      t.lease_id = i.lease_id and t.fence = i.fence and t.executor_id = i.executor_id
+      and t.lease_end is null and t.state in ('leased', 'running') and t.lease_expires_at > dsec_now()
+    ) is true
+    for update of t
+  ) h`;
+}
 
-/** The refusal to give, or undefined where the lease is the task's latest and ended by `end`. */
+/** How the leases in `input` stand, whoever holds what now: for saying why a write was refused. */
+export function standings(input: string, columns: string): string {
+  return `
+with ${input}
+select i.place::int as place, s.* from input i
+cross join lateral (
+  select ${STANDING_COLUMNS}${columns} from leases l join tasks t on t.id = l.task_id where l.id = i.lease_id limit 1
+) s`;
+}
+
 export function refusal(executorId: ExecutorId, hold: Hold, standing: LeaseStanding | undefined): DsecError {
   const { lease_id: leaseId, fence } = hold;
   if (!standing || standing.owner !== executorId) {

@@ -8,7 +8,7 @@ import { coalesce } from "./coalesce.ts";
 import { leaseEnder } from "./end-leases.ts";
 import { eventAppender } from "./events.ts";
 import { executorNotFound } from "./executors.ts";
-import { HELD, type LeaseStanding, refusal, STANDING_COLUMNS } from "./judgement.ts";
+import { heldRows, type LeaseStanding, refusal, STANDING_COLUMNS, standings } from "./judgement.ts";
 import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -144,11 +144,7 @@ input as materialized (
   ) with ordinality as i(executor_id, lease_id, fence, place)
 )`;
 
-/** Rows are locked in id order, so that batches over the same tasks cannot wait for each other. */
-const HELD_ROWS = `
-held as materialized (
-  select i.place, t.id, t.state from input i join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id
-  where ${HELD} order by t.id for update of t
+const HELD_ROWS = `held as materialized (${heldRows("i.place, h.id, h.state")}
 )`;
 
 const RENEW = `
@@ -175,7 +171,4 @@ logged as (
 )
 select place::int as place, id from started`;
 
-const STANDINGS = `
-with ${INPUT}
-select i.place::int as place, ${STANDING_COLUMNS}
-from input i join leases l on l.id = i.lease_id join tasks t on t.id = l.task_id`;
+const STANDINGS = standings(INPUT, "");

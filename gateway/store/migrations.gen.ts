@@ -11,12 +11,13 @@ export const MIGRATIONS: readonly { name: string; sql: string }[] = [
 );
 
 CREATE TABLE "attestations" (
-	"id" text PRIMARY KEY NOT NULL,
+	"id" text NOT NULL,
 	"task_id" text NOT NULL,
 	"fence" bigint NOT NULL,
 	"jwt" text NOT NULL,
 	"evidence" text NOT NULL,
-	"issued_at" timestamp with time zone NOT NULL
+	"issued_at" timestamp with time zone NOT NULL,
+	CONSTRAINT "attestations_task_id_fence_pk" PRIMARY KEY("task_id","fence")
 );
 
 CREATE TABLE "executors" (
@@ -108,17 +109,27 @@ CREATE TABLE "turns" (
 	"rank" bigint NOT NULL
 );
 
-CREATE INDEX "attestations_by_task" ON "attestations" USING btree ("task_id");
 CREATE INDEX "tasks_by_key" ON "tasks" USING btree ("key_id","id");
 CREATE UNIQUE INDEX "tasks_idempotency" ON "tasks" USING btree ("key_id","idempotency_key") WHERE idempotency_key is not null;
 CREATE INDEX "tasks_queue" ON "tasks" USING btree ("priority" desc,"rank","id") WHERE state = 'queued';
-CREATE INDEX "tasks_expiry" ON "tasks" USING btree ("lease_expires_at") WHERE state in ('leased', 'running');
 CREATE INDEX "tasks_held" ON "tasks" USING btree ("executor_id") WHERE state in ('leased', 'running');
 CREATE INDEX "tasks_labels" ON "tasks" USING gin (labels jsonb_path_ops) WHERE labels <> '{}'::jsonb;`,
   },
   {
     name: "0001_claims",
-    sql: `-- The clock of every decision about time. Tests replace this one function to move it.
+    sql: `-- Ids are ASCII and compared on every index descent: byte order, whatever the database's locale.
+alter table tasks alter column id type text collate "C", alter column key_id type text collate "C",
+  alter column executor_id type text collate "C", alter column lease_id type text collate "C";
+alter table leases alter column id type text collate "C", alter column task_id type text collate "C",
+  alter column executor_id type text collate "C";
+alter table task_events alter column task_id type text collate "C";
+alter table attestations alter column task_id type text collate "C";
+alter table artifacts alter column key_id type text collate "C", alter column digest type text collate "C";
+alter table shares alter column key_id type text collate "C";
+alter table executors alter column id type text collate "C";
+alter table keys alter column id type text collate "C";
+
+-- The clock of every decision about time. Tests replace this one function to move it.
 create function dsec_now() returns timestamptz
 language sql volatile parallel safe
 as $$ select clock_timestamp() $$;
@@ -149,7 +160,7 @@ as $$
 #variable_conflict use_column
 declare
   axes constant integer := 7;
-  at constant timestamptz := dsec_now();
+  at timestamptz;
   executor record;
   asked record;
   task record;
@@ -184,7 +195,7 @@ begin
   for executor in
     select x.id, x.capacity, x.images from executors x
     where x.id in (select r ->> 'executor_id' from jsonb_array_elements(requests) r)
-      and not x.draining and x.last_seen_at > at - lost_after
+      and not x.draining and x.last_seen_at > dsec_now() - lost_after
     order by x.id for update of x
   loop
     room_ids := room_ids || executor.id;
@@ -199,6 +210,8 @@ begin
     all_images := all_images || array(select jsonb_array_elements_text(executor.images));
   end loop;
 
+  -- Only now: what was queued while this call waited for its turn may be taken too.
+  at := dsec_now();
   for asked in
     select r.value ->> 'executor_id' as executor_id, (r.value ->> 'max')::integer as max, r.ordinality::integer as number,
            array(select f::bigint from jsonb_array_elements_text(r.value -> 'free') f) as free, x.images

@@ -13,6 +13,13 @@ export type PostgresOptions = {
   name?: string;
 };
 
+/**
+ * Each statement is planned once for each connection: planning a batch takes longer than running it. Such a plan may
+ * be made while a table is all but empty and must still be right when it is large, hence no sequential scans. And
+ * compiling a statement takes longer than any of ours runs.
+ */
+const SESSION = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off", jit: "off" };
+
 /** `Sql` over postgres.js, which runs on Node and in workerd. */
 export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
   const client = postgres(url, {
@@ -23,12 +30,7 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
     connect_timeout: 10,
     backoff: (attempt) => Math.min(5, 0.05 * 2 ** attempt),
     onnotice: () => {},
-    connection: {
-      application_name: options.name ?? "dsec",
-      // A generic plan that was made while a table was empty would go on scanning it when it is large.
-      // Compiling a statement takes longer than any of ours runs.
-      ...(options.pooled ? {} : { plan_cache_mode: "force_custom_plan", jit: "off" }),
-    },
+    connection: { application_name: options.name ?? "dsec", ...(options.pooled ? {} : SESSION) },
   });
   return {
     query: queryOver(client),

@@ -90,7 +90,7 @@ export const tasks = pgTable(
       .on(table.keyId, table.idempotencyKey)
       .where(sql`idempotency_key is not null`),
     index("tasks_queue").on(desc(table.priority), table.rank, table.id).where(sql`state = 'queued'`),
-    index("tasks_expiry").on(table.leaseExpiresAt).where(sql`state in ('leased', 'running')`),
+    // Not over the expiry: renewing then changes no index, and the tasks that are held at once are few enough to look at.
     index("tasks_held").on(table.executorId).where(sql`state in ('leased', 'running')`),
     index("tasks_labels").using("gin", sql`labels jsonb_path_ops`).where(sql`labels <> '{}'::jsonb`),
   ],
@@ -157,12 +157,12 @@ export const executors = pgTable("executors", {
 export const attestations = pgTable(
   "attestations",
   {
-    id: text("id").primaryKey(),
+    id: text("id").notNull(),
     taskId: text("task_id").notNull(),
     fence: bigint("fence", { mode: "number" }).notNull(),
     jwt: text("jwt").notNull(),
     evidence: text("evidence").notNull(),
     issuedAt: time("issued_at").notNull(),
   },
-  (table) => [index("attestations_by_task").on(table.taskId)],
+  (table) => [primaryKey({ columns: [table.taskId, table.fence] })],
 );

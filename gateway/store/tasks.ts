@@ -7,7 +7,7 @@ import { coalesce } from "./coalesce.ts";
 import { decodeCursor, pageOf } from "./cursor.ts";
 import { endedWithoutResult } from "./ends.ts";
 import { type EventRow, eventOf, TASK_COLUMNS, type TaskRow, taskOf, vectorOfWire } from "./rows.ts";
-import { isPoison } from "./sql.ts";
+import { isPoison, type Parameter } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 import { storableJson } from "./text.ts";
 
@@ -79,20 +79,23 @@ export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods>
     },
 
     async listTasks({ keyId, state, label, limit, cursor }) {
+      // Only the conditions that apply, so that the plan of each combination has its index.
+      const parameters: Parameter[] = [limit + 1];
+      const conditions = ["true"];
+      const where = (condition: string, parameter: Parameter) =>
+        conditions.push(condition.replace("?", `$${parameters.push(parameter)}`));
+      if (keyId !== null) where("t.key_id = ?", keyId);
+      if (state !== undefined) where("t.state = ?", state);
+      if (label) {
+        where(
+          "t.labels <> '{}'::jsonb and t.labels @> ?::text::jsonb",
+          storableJson({ [label.name]: label.value }),
+        );
+      }
+      if (cursor !== undefined) where("t.id < ?", decodeCursor(cursor, "task"));
       const rows = await sql.query<TaskRow>(
-        `select ${TASK_COLUMNS} from tasks t
-         where ($1::text is null or t.key_id = $1)
-           and ($2::text is null or t.state = $2)
-           and ($3::text is null or (t.labels <> '{}'::jsonb and t.labels @> $3::text::jsonb))
-           and ($4::text is null or t.id < $4)
-         order by t.id desc limit $5`,
-        [
-          keyId,
-          state ?? null,
-          label ? storableJson({ [label.name]: label.value }) : null,
-          cursor === undefined ? null : decodeCursor(cursor, "task"),
-          limit + 1,
-        ],
+        `select ${TASK_COLUMNS} from tasks t where ${conditions.join(" and ")} order by t.id desc limit $1`,
+        parameters,
       );
       return pageOf(rows, limit, taskOf);
     },
@@ -118,9 +121,12 @@ export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods>
     },
 
     async countTasks() {
-      const rows = await sql.query<{ state: TaskState; count: number }>(
-        "select state, count(*)::float8 as count from tasks group by state",
-      );
+      const rows = await sql.transaction(async (query) => {
+        await query("set local enable_seqscan = on"); // reads everything: in order, then
+        return query<{ state: TaskState; count: number }>(
+          "select state, count(*)::float8 as count from tasks group by state",
+        );
+      });
       const counts = Object.fromEntries(TASK_STATES.map((state) => [state, 0])) as Record<TaskState, number>;
       for (const row of rows) counts[row.state] = row.count;
       return counts;

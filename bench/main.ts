@@ -1,0 +1,24 @@
+/** `npm run bench -- NAME [--json]`: runs bench/NAME.ts. The last line of the output is one JSON object. */
+import { readdirSync } from "node:fs";
+import { machine } from "#bench/support/machine.ts";
+
+/** What a benchmark module exports. Figures are rates and milliseconds, named with their unit. */
+export type Benchmark = {
+  /** Says on `say` what it does and how it goes; the figures it returns become the JSON line. */
+  run(say: (line: string) => void): Promise<Record<string, unknown>>;
+};
+
+const [name, ...flags] = process.argv.slice(2);
+const names = readdirSync(import.meta.dirname)
+  .filter((file) => file.endsWith(".ts") && file !== "main.ts")
+  .map((file) => file.slice(0, -3));
+
+if (name === undefined || !names.includes(name) || flags.some((flag) => flag !== "--json")) {
+  console.error(`usage: npm run bench -- ${names.join(" | ")} [--json]`);
+  process.exit(2);
+}
+
+const quiet = flags.includes("--json");
+const benchmark = (await import(`./${name}.ts`)) as Benchmark;
+const figures = await benchmark.run((line) => quiet || console.log(line));
+console.log(JSON.stringify({ ...figures, machine: machine() }));
