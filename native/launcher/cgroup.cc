@@ -164,11 +164,24 @@ Result<void> Cgroups::remove_leftovers() const {
   return {};
 }
 
+Result<Cgroup> Cgroup::open(const std::vector<std::pair<const Hierarchy*, std::string>>& folders) {
+  Cgroup group;
+  for (const auto& [hierarchy, path] : folders) {
+    TRY_ASSIGN(directory, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
+    group.folders_.push_back({hierarchy, path, std::move(directory), Fd()});
+  }
+  return group;
+}
+
 Result<void> Cgroup::attach_self() const {
   for (const Folder& folder : folders_) {
     if (::write(folder.attach.get(), "0", 1) != 1) return failed("write", folder.path + " 0");
   }
   return {};
+}
+
+void Cgroup::seal() {
+  for (Folder& folder : folders_) folder.attach.reset();
 }
 
 Result<void> Cgroup::apply(const std::vector<Setting>& settings) const {

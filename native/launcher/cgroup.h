@@ -64,8 +64,12 @@ std::unique_ptr<CgroupInterface> cgroup_v2();
 // One sandbox's group: a folder in each hierarchy.
 class Cgroup {
  public:
+  // Over folders that are there already.
+  static Result<Cgroup> open(const std::vector<std::pair<const Hierarchy*, std::string>>& folders);
   // Moves the calling process in.
   Result<void> attach_self() const;
+  // No more processes will be moved in: gives the descriptors for it back.
+  void seal();
   Result<void> apply(const std::vector<Setting>& settings) const;
   // The value, or nothing where the controller or file is missing.
   std::optional<std::string> read(const std::string& controller, const std::string& file) const;
@@ -78,7 +82,7 @@ class Cgroup {
     const Hierarchy* hierarchy;
     std::string path;
     Fd directory;
-    Fd attach;
+    Fd attach;  // open for the launch only
   };
   std::vector<Folder> folders_;
 };

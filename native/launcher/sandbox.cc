@@ -178,6 +178,7 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     Result<Child> started = start_child(child);
     clear_launch_descriptors();
     if (!started) return std::move(started).error();
+    sandbox.cgroup_.seal();
     sandbox.pid_ = started->pid;
     sandbox.pidfd_ = std::move(started->pidfd);
     sandbox.stdout_ = std::move(output.read_end);

@@ -125,16 +125,22 @@ Result<void> allow_clone(scmp_filter_ctx filter) {
   return add(filter, SCMP_ACT_ALLOW, "clone", {SCMP_A0_64(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
 }
 
-// Typing into a terminal (TIOCSTI) and its console cousin (TIOCLINUX) are ways out of a sandbox that shares one.
+// Typing into a terminal (TIOCSTI) and its console cousin (TIOCLINUX) are ways out of a sandbox that shares one. The
+// kernel reads the request as 32 bits of a 64-bit register, so a comparison of the whole register could be fooled by
+// its upper half. Rules with masks look at the lower half only: allowed is what differs from both in one of the upper
+// 28 bits, and what agrees there but has another last digit.
 Result<void> allow_ioctl(scmp_filter_ctx filter) {
-  constexpr uint64_t kTiocsti = TIOCSTI, kTioclinux = 0x541c;
-  // The kernel reads the request as 32 bits, so the upper half must not tell two requests apart.
-  TRY(add(filter, SCMP_ACT_ERRNO(EPERM), "ioctl", {SCMP_A1_32(SCMP_CMP_EQ, kTiocsti)}));
-  TRY(add(filter, SCMP_ACT_ERRNO(EPERM), "ioctl", {SCMP_A1_32(SCMP_CMP_EQ, kTioclinux)}));
-  TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", {SCMP_A1_32(SCMP_CMP_LT, kTiocsti)}));
-  TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", {SCMP_A1_32(SCMP_CMP_GT, kTioclinux)}));
-  for (uint64_t between = kTiocsti + 1; between < kTioclinux; between++) {
-    TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", {SCMP_A1_32(SCMP_CMP_EQ, between)}));
+  constexpr uint64_t kTioclinux = 0x541c;  // in no header of the C library
+  constexpr uint64_t kLow = 0xffff'ffff, kShared = TIOCSTI & ~0xfULL;
+  static_assert(kShared == (kTioclinux & ~0xfULL));
+  for (int bit = 4; bit < 32; bit++) {
+    const uint64_t mask = 1ULL << bit;
+    TRY(add(filter, SCMP_ACT_ALLOW, "ioctl", {SCMP_A1_64(SCMP_CMP_MASKED_EQ, mask, ~kShared & mask)}));
+  }
+  for (uint64_t digit = 0; digit < 16; digit++) {
+    const uint64_t request = kShared | digit;
+    const uint32_t action = request == TIOCSTI || request == kTioclinux ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW;
+    TRY(add(filter, action, "ioctl", {SCMP_A1_64(SCMP_CMP_MASKED_EQ, kLow, request)}));
   }
   return {};
 }

@@ -1,0 +1,133 @@
+// Tries, from inside a sandbox, what a sandbox must not be able to do. Prints a line for each attempt: its name and
+// "done", or the errno's name. The test compares with what is expected and looks at the host besides.
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+namespace {
+
+void report(const char* name, long result) {
+  std::printf("%s %s\n", name, result >= 0 ? "done" : strerrorname_np(errno));
+  std::fflush(stdout);
+}
+
+long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 0) {
+  return ::syscall(number, a, b, c, d, e);
+}
+
+long text(const char* text) { return reinterpret_cast<long>(text); }
+
+// Another identity, by asking or by way of a set-user-ID file.
+void identity() {
+  report("become_other", ::setresuid(1000, 1000, 1000));
+  report("chown_to_other", ::chown("/work", 1000, 1000));
+  report("chmod_setuid", ::close(::open("/work/setuid", O_CREAT | O_WRONLY, 0755)) | ::chmod("/work/setuid", 04755));
+}
+
+void namespaces_and_mounts() {
+  report("unshare_user", call(SYS_unshare, CLONE_NEWUSER));
+  report("unshare_mount", call(SYS_unshare, CLONE_NEWNS));
+  report("clone_user", call(SYS_clone, CLONE_NEWUSER | SIGCHLD));
+  report("clone_high_bits", call(SYS_clone, CLONE_NEWNET | CLONE_NEWPID | SIGCHLD));
+  uint64_t arguments[8] = {CLONE_NEWUSER, 0, 0, 0, SIGCHLD, 0, 0, 0};
+  report("clone3", call(SYS_clone3, reinterpret_cast<long>(arguments), sizeof arguments));
+  report("setns", call(SYS_setns, ::open("/proc/self/ns/net", O_RDONLY), 0));
+  report("mount", call(SYS_mount, text("none"), text("/tmp"), text("tmpfs"), 0, 0));
+  report("umount", call(SYS_umount2, text("/proc"), MNT_DETACH));
+  report("remount", call(SYS_mount, 0, text("/usr"), 0, MS_REMOUNT | MS_BIND, 0));
+  report("fsopen", call(SYS_fsopen, text("tmpfs"), 0));
+  report("open_tree", call(SYS_open_tree, AT_FDCWD, text("/"), 1));
+  report("move_mount", call(SYS_move_mount, AT_FDCWD, text("/usr"), AT_FDCWD, text("/mnt"), 0));
+  report("pivot_root", call(SYS_pivot_root, text("."), text(".")));
+  report("chroot", call(SYS_chroot, text("/tmp")));
+}
+
+void kernel_surface() {
+  report("ptrace", call(SYS_ptrace, PTRACE_TRACEME));
+  report("process_vm_readv", call(SYS_process_vm_readv, 1));
+  report("pidfd_getfd", call(SYS_pidfd_getfd, 0, 0, 0));
+  report("io_uring_setup", call(SYS_io_uring_setup, 1, 0));
+  report("userfaultfd", call(SYS_userfaultfd, 0));
+  report("bpf", call(SYS_bpf, 0, 0, 0));
+  report("perf_event_open", call(SYS_perf_event_open, 0, 0, -1, -1, 0));
+  report("keyctl", call(SYS_keyctl, 0, 0));
+  report("add_key", call(SYS_add_key, text("user"), text("k"), text("v"), 1, -2));
+  report("kexec_load", call(SYS_kexec_load, 0, 0, 0, 0));
+  report("init_module", call(SYS_init_module, 0, 0, 0));
+  report("reboot", call(SYS_reboot, 0, 0, 0, 0));
+  report("open_by_handle_at", call(SYS_open_by_handle_at, AT_FDCWD, 0, 0));
+  report("syslog", call(SYS_syslog, 3, 0, 0));
+  report("personality", call(SYS_personality, 0x0040000));
+  report("modify_ldt", call(SYS_modify_ldt, 0, 0, 0));
+  report("settimeofday", call(SYS_settimeofday, 0, 0));
+  report("sethostname", call(SYS_sethostname, text("x"), 1));
+  report("mknod_disk", ::mknod("/tmp/disk", S_IFBLK | 0600, makedev(254, 0)));
+  // A 32-bit system call has other numbers: 21 is mount(2) there.
+#if defined(__x86_64__)
+  long number = 21;
+  asm volatile("int $0x80" : "+a"(number) : "b"(0), "c"(0), "d"(0), "S"(0), "D"(0) : "memory");
+  errno = static_cast<int>(-number);
+  report("mount_32_bit", number < 0 ? -1 : 0);
+#endif
+}
+
+void sockets() {
+  report("socket_vsock", ::socket(AF_VSOCK, SOCK_STREAM, 0));
+  report("socket_packet", ::socket(AF_PACKET, SOCK_RAW, 0));
+  report("socket_netfilter", ::socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER));
+  report("socket_audit", ::socket(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT));
+  report("socket_raw", ::socket(AF_INET, SOCK_RAW, 1));
+  report("socket_alg", ::socket(AF_ALG, SOCK_SEQPACKET, 0));
+  // The upper half of the register is not part of the family.
+  report("socket_high_bits", call(SYS_socket, 0x100000000L | AF_VSOCK, SOCK_STREAM, 0));
+  report("socket_unix", ::socket(AF_UNIX, SOCK_STREAM, 0));
+  report("socket_inet", ::socket(AF_INET, SOCK_STREAM, 0));
+  report("socket_inet6", ::socket(AF_INET6, SOCK_STREAM, 0));
+  report("socket_route", ::socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
+  report("tiocsti", ::ioctl(0, TIOCSTI, "x"));
+  report("tiocsti_high_bits", call(SYS_ioctl, 0, 0x100000000L | TIOCSTI, text("x")));
+  report("tioclinux", ::ioctl(0, 0x541c, "x"));
+}
+
+void init_and_identity() {
+  report("kill_init", ::kill(1, SIGKILL));
+  report("init_memory", ::open("/proc/1/mem", O_RDWR));
+  report("init_descriptors", ::open("/proc/1/fd/3", O_RDWR));
+  report("init_root", ::open("/proc/1/root/etc/passwd", O_RDONLY));
+  char target[256];
+  report("init_executable", ::readlink("/proc/1/exe", target, sizeof target));
+  report("setgroups", call(SYS_setgroups, 0, 0));
+  report("raise_priority", call(SYS_setpriority, 0, 0, -10));
+  report("securebits", ::prctl(PR_SET_SECUREBITS, 0, 0, 0, 0));
+  report("oom_score", ::open("/proc/1/oom_score_adj", O_WRONLY));
+  report("sysctl", ::open("/proc/sys/kernel/hostname", O_WRONLY));
+  report("sysrq", ::open("/proc/sysrq-trigger", O_WRONLY) >= 0 && ::access("/proc/sysrq-trigger", F_OK) == 0 ? 0 : -1);
+  report("write_usr", ::open("/usr/bin/planted", O_CREAT | O_WRONLY, 0755));
+  report("write_dev", ::open("/dev/planted", O_CREAT | O_WRONLY, 0644));
+}
+
+}  // namespace
+
+int main() {
+  namespaces_and_mounts();
+  kernel_surface();
+  sockets();
+  init_and_identity();
+  identity();
+  return 0;
+}
