@@ -4,6 +4,7 @@ import type { z } from "zod";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { MemoryKeySchema } from "#core/wire/memory.ts";
+import type { Lifetime } from "./store.ts";
 
 /** INVALID_REQUEST where the key is empty, too long, `.` or `..`, or holds U+0000 or a lone surrogate. */
 export function checkKey(key: string): void {
@@ -16,8 +17,13 @@ export function checkPrefix(prefix: string): void {
     check(MemoryKeySchema, prefix, `prefix ${quote(prefix)}`);
 }
 
-export function checkTtl(ttlMs: number | null): void {
-  if (ttlMs === null || (Number.isSafeInteger(ttlMs) && ttlMs >= 1 && ttlMs <= LIMITS.memoryTtlMsMax)) return;
+export function checkTtl(ttlMs: Lifetime): void {
+  if (
+    ttlMs === null ||
+    ttlMs === "keep" ||
+    (Number.isSafeInteger(ttlMs) && ttlMs >= 1 && ttlMs <= LIMITS.memoryTtlMsMax)
+  )
+    return;
   throw new DsecError(
     "INVALID_REQUEST",
     `ttl_ms ${ttlMs}: must be an integer from 1 to ${LIMITS.memoryTtlMsMax}`,

@@ -17,6 +17,7 @@ import {
   type Entry,
   type Expectation,
   entryBytes,
+  type Lifetime,
   type MemoryStore,
   type Removed,
   type Size,
@@ -69,8 +70,8 @@ export type MemoryView = {
 };
 
 export type PutOptions = {
-  expect?: Expectation /** Milliseconds from now; null keeps it. */;
-  ttlMs?: number | null;
+  expect?: Expectation /** Milliseconds from now; null (the default) is without end, `keep` changes nothing. */;
+  ttlMs?: Lifetime;
 };
 export type ListQuery = { prefix?: string; cursor?: string | undefined; limit?: number };
 export type SearchQuery = { text: string; cursor?: string | undefined; limit?: number };

@@ -66,7 +66,7 @@ end
 const GET = `${PRELUDE}
 return answer(redis.call('HGET', records, ARGV[2]))`;
 
-/** ARGV: time, key, text, expectation, lifetime in ms or empty, most keys, most bytes. Answers a state and what goes with it. */
+/** ARGV: time, key, text, expectation, lifetime in ms, `keep` or empty, most keys, most bytes. Answers a state and what goes with it. */
 const PUT = `${PRELUDE}
 local key, text, expect, ttl = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local old = find(key)
@@ -77,7 +77,9 @@ if keys_added > 0 and counter('keys') + keys_added > tonumber(ARGV[6]) then retu
 if bytes_added > 0 and counter('bytes') + bytes_added > tonumber(ARGV[7]) then return answer('full', 'bytes') end
 local version = integer(redis.call('HINCRBY', counters, 'version', 1))
 local expires = ''
-if ttl ~= '' then
+if ttl == 'keep' then
+  if old then expires = select(2, parse(old.record)) end
+elseif ttl ~= '' then
   expires = integer(at + tonumber(ttl))
   redis.call('ZADD', expiry, expires, key)
 elseif old then

@@ -4,7 +4,7 @@
  * | request | what it does |
  * | --- | --- |
  * | `GET /v1/memory/{key}` | the value itself, its version as ETag; `If-None-Match: "3"` answers 304 where it still is that |
- * | `PUT /v1/memory/{key}?ttl_ms=` | stores the body; `If-Match: "3"` only over version 3, `If-None-Match: *` only where nothing is |
+ * | `PUT /v1/memory/{key}?ttl_ms=` | stores the body, for so long (`keep`: for what was left); `If-Match: "3"` only over version 3, `If-None-Match: *` only where nothing is |
  * | `DELETE /v1/memory/{key}` | `If-Match` as above |
  * | `GET /v1/memory?prefix=&cursor=&limit=` | entries in order of their keys |
  * | `POST /v1/memory` `{text}` | entries that hold the text |
@@ -83,7 +83,10 @@ const namespace = MemoryNameSchema.optional();
 const ValueQuery = z.strictObject({ namespace });
 const PutQuery = z.strictObject({
   namespace,
-  ttl_ms: z.coerce.number().int().min(1).max(LIMITS.memoryTtlMsMax).nullable().default(null),
+  ttl_ms: z
+    .union([z.literal("keep"), z.coerce.number().int().min(1).max(LIMITS.memoryTtlMsMax)])
+    .nullable()
+    .default(null),
 });
 const ListQuery = z.strictObject({
   namespace,

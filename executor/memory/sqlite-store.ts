@@ -55,7 +55,8 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
         const bytes = space.bytes + entryBytes(key, text) - (old === null ? 0 : entryBytes(key, old.text));
         if (keys > bounds.keys && keys > space.keys) return { state: "full", axis: "keys" };
         if (bytes > bounds.bytes && bytes > space.bytes) return { state: "full", axis: "bytes" };
-        const expiresAtMs = ttlMs === null ? null : atMs + ttlMs;
+        const expiresAtMs =
+          ttlMs === "keep" ? (old?.expiresAtMs ?? null) : ttlMs === null ? null : atMs + ttlMs;
         sql.put.run(space.id, key, text, space.version + 1, expiresAtMs);
         space.version++;
         space.keys = keys;

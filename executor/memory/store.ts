@@ -5,7 +5,7 @@
  */
 export type MemoryStore = {
   get(namespace: string, key: string): Promise<Settled<{ entry: Entry | null }>>;
-  /** Writes if the expectation holds. A lifetime counts from now; without one the entry stays. */
+  /** Writes if the expectation holds. A lifetime counts from now; null is without end, `keep` is what was left. */
   put(namespace: string, key: string, text: string, options: PutOptions): Promise<Settled<PutResult>>;
   delete(namespace: string, key: string, expect: Expectation): Promise<Settled<DeleteResult>>;
   /** Entries in the byte order of their keys, beginning with the prefix, after the key `after`. */
@@ -39,7 +39,9 @@ export type Expectation = "anything" | "absent" | "present" | number;
 export type Bounds = { keys: number; bytes: number };
 export type Size = { keys: number; bytes: number };
 
-export type PutOptions = { expect: Expectation; ttlMs: number | null; bounds: Bounds };
+export type Lifetime = number | null | "keep";
+
+export type PutOptions = { expect: Expectation; ttlMs: Lifetime; bounds: Bounds };
 
 export type PutResult =
   | { state: "stored"; old: Entry | null; entry: Entry }

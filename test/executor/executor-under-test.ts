@@ -8,7 +8,7 @@ import type { WireResources } from "#core/wire/common.ts";
 import type { Task, TaskRequest } from "#core/wire/tasks.ts";
 import { type Executor, type LogEvent, startExecutor } from "#executor/main.ts";
 import type { AttemptEvent } from "#executor/run.ts";
-import { type Client, ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
+import { type Client, ISSUER, type TestGateway } from "#test/gateway/gateway-under-test.ts";
 
 /** Offered whatever this machine measures, so that the tests run the same everywhere. */
 export const CAPACITY: Partial<WireResources> = {
@@ -37,6 +37,7 @@ export class Rig implements AsyncDisposable {
   /** Every request that the executor made, in order. */
   readonly requests: string[] = [];
   readonly #executors: Executor[] = [];
+  readonly #submitted: string[] = [];
   #line: "up" | "down" = "up";
 
   private constructor(directory: string, gateway: TestGateway, client: Client, token: string) {
@@ -46,8 +47,8 @@ export class Rig implements AsyncDisposable {
     this.token = token;
   }
 
-  static async open(): Promise<Rig> {
-    const gateway = await openTestGateway();
+  /** @param gateway one that several rigs of a test file share, and that outlives this one */
+  static async open(gateway: TestGateway): Promise<Rig> {
     const client = await gateway.client("tasks", "admin");
     const { secret } = await gateway.client("executors:enrol");
     return new Rig(await mkdtemp(join(tmpdir(), "dsec-executor-")), gateway, client, secret);
@@ -89,8 +90,10 @@ export class Rig implements AsyncDisposable {
     this.#line = "up";
   }
 
-  submit(request: Partial<TaskRequest>): Promise<Task> {
-    return this.client.submit(request);
+  async submit(request: Partial<TaskRequest>): Promise<Task> {
+    const task = await this.client.submit(request);
+    this.#submitted.push(task.id);
+    return task;
   }
 
   /** Submits a task and waits for its end and everything it left. */
@@ -139,7 +142,8 @@ export class Rig implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.mendLine();
     await Promise.all(this.#executors.map((executor) => executor.close().catch(() => {})));
-    await this.gateway.close();
+    // The next rig on this gateway is not to meet tasks of this one.
+    for (const id of this.#submitted) await this.client.ok("POST", `/v1/tasks/${id}/cancel`);
     await rm(this.directory, { recursive: true, force: true });
   }
 }

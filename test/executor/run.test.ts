@@ -1,19 +1,24 @@
 import { randomBytes } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
-import { readdir, readFile } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import { AttestationClaimsSchema } from "#core/wire/attestations.ts";
+import { openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
 import { eventually, Rig } from "./executor-under-test.ts";
+import { processesOf } from "./host.ts";
 
+let gateway: TestGateway;
 let rig: Rig;
 beforeAll(async () => {
-  rig = await Rig.open();
+  gateway = await openTestGateway();
+  rig = await Rig.open(gateway);
   await rig.start();
 });
 afterAll(async () => {
   await rig?.[Symbol.asyncDispose]();
+  await gateway?.close();
 });
 
 const claimsOf = (jwt: string) =>
@@ -131,7 +136,7 @@ test.each([["setsid sleep 987650 & wait"], ["(setsid sh -c 'sleep 987651 & sleep
   async (script) => {
     const { task } = await rig.sh(script, { timeout_ms: 500 });
     expect(task.result!.outcome.reason).toBe("timed_out");
-    expect(await hostCommandLines()).not.toContain("sleep 98765");
+    expect(await processesOf("sleep 98765")).toEqual([]);
   },
 );
 
@@ -265,11 +270,4 @@ test("nothing of any attempt is left in the executor's folder", async () => {
 /** How often the executor has fetched an artifact. */
 function fetches(artifact: string): string[] {
   return rig.requests.filter((request) => request === `GET /v1/artifacts/${artifact}`);
-}
-
-/** Every process of this host by its command line. */
-async function hostCommandLines(): Promise<string> {
-  const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
-  const lines = pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""));
-  return (await Promise.all(lines)).join("\n").replaceAll("\0", " ");
 }

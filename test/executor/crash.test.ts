@@ -1,0 +1,159 @@
+/** The executor as a process of its own, over HTTP, that is killed and suspended from outside. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { openIdentity } from "#executor/identity.ts";
+import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
+import { ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
+import { eventually, Rig } from "./executor-under-test.ts";
+import { cgroupsWith, mountsWith, processesOf, processesWith } from "./host.ts";
+
+let gateway: TestGateway;
+let server: RunningGateway;
+let rig: Rig;
+let data: string;
+const children: ChildProcess[] = [];
+
+beforeAll(async () => {
+  gateway = await openTestGateway();
+  server = await startGateway({ ports: gateway.ports, host: "127.0.0.1", port: 0 });
+});
+afterAll(async () => {
+  await server?.close();
+  await gateway?.close();
+});
+beforeEach(async () => {
+  rig = await Rig.open(gateway);
+  data = await mkdtemp(join(tmpdir(), "dsec-crash-"));
+});
+afterEach(async () => {
+  for (const child of children.splice(0)) {
+    child.kill("SIGCONT");
+    child.kill("SIGKILL");
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+  }
+  await rig?.[Symbol.asyncDispose]();
+  await rm(data, { recursive: true, force: true });
+});
+
+/** `dsec executor` over the data folder; resolves once it pulls. */
+async function startProcess(): Promise<{ child: ChildProcess; executorId: string }> {
+  const child = spawn(
+    process.execPath,
+    ["cli/main.ts", "executor", "--gateway", server.url, "--data", data],
+    {
+      env: { ...process.env, DSEC_TOKEN: rig.token },
+      stdio: ["ignore", "ignore", "pipe"],
+    },
+  );
+  children.push(child);
+  const lines: string[] = [];
+  for await (const line of createInterface(child.stderr!)) {
+    lines.push(line);
+    const executorId = /executor (exec_\S+) pulls/.exec(line)?.[1];
+    if (executorId === undefined) continue;
+    child.stderr!.resume();
+    return { child, executorId };
+  }
+  throw new Error(`the executor ended before it pulled:\n${lines.join("\n")}`);
+}
+
+const outputBegan = async (taskId: string) =>
+  (await gateway.store.listEvents(taskId as never, 0, 1000)).some((event) => event.type === "stdout");
+
+/** Everything on this host that carries the data folder's name or one of the leases'. */
+async function leftovers(leaseIds: string[]): Promise<string[]> {
+  const found = [...(await mountsWith(data))];
+  for (const id of leaseIds) found.push(...(await cgroupsWith(id)));
+  for (const folder of ["attempts", "launcher"]) {
+    const names = await readdir(join(data, "executor", folder)).catch(() => []);
+    found.push(...names.filter((name) => leaseIds.some((id) => name.includes(id))));
+  }
+  return found;
+}
+
+test("after SIGKILL every process dies at once, and the next life leaves nothing of the last, while each task ends once", async () => {
+  const { child } = await startProcess();
+  const marker = "65432.1";
+  const script = `echo begun; (setsid sleep ${marker} &); sleep 1; echo ended; echo file > out`;
+  const tasks = await Promise.all(
+    Array.from({ length: 4 }, () =>
+      rig.submit({
+        command: ["sh", "-c", script],
+        outputs: ["out"],
+        resources: { cpu_cores: 0.25, memory_mb: 64 },
+      }),
+    ),
+  );
+  for (const { id } of tasks) await eventually(() => outputBegan(id));
+  const leaseIds = (await readdir(join(data, "executor/attempts"))).map((name) => name.replace(/_\d+$/, ""));
+  expect(leaseIds).toHaveLength(4);
+  child.kill("SIGKILL");
+  await once(child, "exit");
+  await eventually(async () => (await processesOf(`sleep ${marker}`)).length === 0);
+  await eventually(async () => (await processesWith(join(data, "executor"))).length === 0);
+
+  await startProcess();
+  expect(await leftovers(leaseIds)).toEqual([]);
+  for (const { id } of tasks) {
+    const { task, stdout, output, attestations } = await rig.finished(id);
+    expect(task).toMatchObject({ state: "succeeded", attempts: 2, fence: 2 });
+    expect(stdout.toString()).toBe("begun\nended\n");
+    expect((await output("/work/out")).toString()).toBe("file\n");
+    expect(attestations.filter(({ fence }) => fence === 2)).toHaveLength(1);
+    const finals = (await gateway.store.listEvents(id as never, 0, 1000)).filter(
+      (event) => event.type === "state" && event.state === "succeeded",
+    );
+    expect(finals).toHaveLength(1);
+  }
+});
+
+test("an executor that was suspended while its task ran elsewhere writes nothing when it wakes (B52)", async () => {
+  const { child, executorId } = await startProcess();
+  const marker = "65432.2";
+  const script = `i=0; while [ $i -lt 40 ]; do echo tick $i; sleep 0.05; i=$((i+1)); done; (sleep ${marker} & exec sleep 0.2)`;
+  const { id } = await rig.submit({ command: ["sh", "-c", script] });
+  await eventually(() => outputBegan(id));
+  const [folder] = await readdir(join(data, "executor/attempts"));
+  child.kill("SIGSTOP");
+  // Its lease is given up in its name, as the database does when the time is over.
+  const identity = await openIdentity(join(data, "executor"));
+  const token = identity.token(executorId, ISSUER, gateway.clock.nowMs);
+  const response = await gateway.fetch(`/v1/leases/${folder!.replace(/_\d+$/, "")}/release`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    body: JSON.stringify({ fence: 1 }),
+  });
+  expect(response.status).toBe(200);
+  const stdoutOf = async (fence: number) =>
+    (await gateway.store.listEvents(id as never, 0, 10_000)).filter(
+      (event) => event.type === "stdout" && event.fence === fence,
+    );
+  const before = await stdoutOf(1);
+  const second = await rig.start();
+  const { task, stdout, attestations } = await rig.finished(id);
+  child.kill("SIGCONT");
+  await eventually(async () => (await readdir(join(data, "executor/attempts"))).length === 0);
+  await eventually(async () => (await processesOf(`sleep ${marker}`)).length === 0);
+
+  expect(task).toMatchObject({ state: "succeeded", fence: 2, executor_id: second.executorId });
+  expect(stdout.toString().match(/tick/g)).toHaveLength(40);
+  expect(await stdoutOf(1)).toEqual(before);
+  expect(attestations.map(({ fence }) => fence)).toEqual([2]);
+  expect(await rig.get(id)).toEqual(task);
+});
+
+test("the first SIGTERM drains and the process ends by itself with status 0", async () => {
+  const { child } = await startProcess();
+  const { id } = await rig.submit({ command: ["sh", "-c", "echo begun; sleep 1; echo ended"] });
+  await eventually(() => outputBegan(id));
+  child.kill("SIGTERM");
+  const [code] = await once(child, "exit");
+  expect(code).toBe(0);
+  expect((await rig.finished(id)).stdout.toString()).toBe("begun\nended\n");
+  expect(await processesWith(join(data, "executor"))).toEqual([]);
+});

@@ -1,0 +1,256 @@
+/** What happens to a running attempt when its lease, its gateway, its launcher or its executor goes. */
+import { readdir } from "node:fs/promises";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { TaskEvent } from "#core/wire/tasks.ts";
+import { openIdentity } from "#executor/identity.ts";
+import { ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
+import { eventually, Rig } from "./executor-under-test.ts";
+import { processesOf, processesWith } from "./host.ts";
+
+let gateway: TestGateway;
+let rig: Rig;
+beforeAll(async () => {
+  gateway = await openTestGateway();
+});
+afterAll(() => gateway?.close());
+beforeEach(async () => {
+  rig = await Rig.open(gateway);
+});
+afterEach(async () => {
+  await rig?.[Symbol.asyncDispose]();
+});
+
+const attemptFolders = () => readdir(join(rig.directory, "data/attempts"));
+const eventsOf = (taskId: string) => rig.gateway.store.listEvents(taskId as never, 0, 10_000);
+type OutputEvent = Extract<TaskEvent, { type: "stdout" | "stderr" }>;
+const outputOf = (events: TaskEvent[]) =>
+  events.filter((event): event is OutputEvent => event.type === "stdout");
+
+/** Gives a lease back behind its executor's back, so that the task may be leased anew. */
+async function takeLeaseAway(leaseId: string, executorId: string, fence: number): Promise<void> {
+  const identity = await openIdentity(join(rig.directory, "data"));
+  const headers = {
+    authorization: `Bearer ${identity.token(executorId, ISSUER, rig.gateway.clock.nowMs)}`,
+    "content-type": "application/json",
+  };
+  const body = JSON.stringify({ fence });
+  const response = await rig.gateway.fetch(`/v1/leases/${leaseId}/release`, {
+    method: "POST",
+    headers,
+    body,
+  });
+  expect(response.status, await response.text()).toBe(200);
+}
+
+test("an executor whose lease was re-issued kills its sandbox and writes nothing more (B52)", async () => {
+  const executor = await rig.start();
+  const marker = "76543.1";
+  const script = `echo begun; (sleep ${marker} &); while :; do echo tick; sleep 0.05; done`;
+  const { id } = await rig.submit({ command: ["sh", "-c", script] });
+  await rig.until(id, ({ state }) => state === "running");
+  const leased = rig.events.find((event) => event.type === "leased")!;
+  await takeLeaseAway(leased.leaseId, executor.executorId, 1);
+  await rig.until(id, ({ fence, state }) => fence === 2 && state === "running");
+  await eventually(() =>
+    rig.events.some((event) => event.type === "lost" && event.leaseId === leased.leaseId),
+  );
+  // The second attempt runs, and of the first no process is left.
+  await eventually(async () => (await processesOf(`sleep ${marker}`)).length === 1);
+  await eventually(async () => (await attemptFolders()).length === 1);
+  const before = (await eventsOf(id)).filter((event) => event.type === "stdout" && event.fence === 1).length;
+  await rig.client.ok("POST", `/v1/tasks/${id}/cancel`);
+  const { task, attestations } = await rig.finished(id);
+  expect(task.state).toBe("cancelled");
+  expect(task.fence).toBe(2);
+  expect(attestations.map(({ fence }) => fence)).toEqual([2]);
+  const events = await eventsOf(id);
+  expect(events.filter((event) => event.type === "stdout" && event.fence === 1)).toHaveLength(before);
+  expect(rig.requests.filter((request) => request.endsWith(`${leased.leaseId}/complete`))).toEqual([]);
+});
+
+test("an executor that cannot renew in time kills its sandbox and writes nothing more, though nobody told it", async () => {
+  await rig.start({
+    fetch: async (request) => {
+      const response = await rig.fetch(request);
+      if (!request.url.endsWith("/v1/leases") || !response.ok) return response;
+      const { leases } = (await response.json()) as { leases: { ttl_ms: number }[] };
+      return Response.json({ leases: leases.map((lease) => ({ ...lease, ttl_ms: 1_500 })) });
+    },
+  });
+  const marker = "76543.2";
+  const { id } = await rig.submit({ command: ["sh", "-c", `echo begun; sleep ${marker}`] });
+  await rig.until(id, ({ state }) => state === "running");
+  rig.cutLine();
+  await eventually(() => rig.events.some((event) => event.type === "lost"));
+  expect(await processesOf(`sleep ${marker}`)).toEqual([]);
+  rig.mendLine();
+  const requestsBefore = rig.requests.length;
+  await eventually(async () => (await attemptFolders()).length === 0);
+  const later = rig.requests
+    .slice(requestsBefore)
+    .filter((request) => /complete|fail|blobs|events/.test(request));
+  expect(later).toEqual([]);
+});
+
+test("a gateway that is away for five seconds while a task ends still gets all of its result", async () => {
+  await rig.start();
+  const { id } = await rig.submit({
+    command: ["sh", "-c", "echo first; sleep 1; echo second; echo file > out"],
+    outputs: ["out"],
+  });
+  await rig.until(id, ({ state }) => state === "running");
+  await eventually(async () => (await eventsOf(id)).some((event) => event.type === "stdout"));
+  rig.cutLine();
+  await eventually(() => rig.events.some((event) => event.type === "ended"));
+  await new Promise((resolve) => setTimeout(resolve, 5_000));
+  expect((await rig.get(id)).state).toBe("running");
+  rig.mendLine();
+  const { task, stdout, output, attestations } = await rig.finished(id);
+  expect(task.state).toBe("succeeded");
+  expect(task.attempts).toBe(1);
+  expect(stdout.toString()).toBe("first\nsecond\n");
+  expect((await output("/work/out")).toString()).toBe("file\n");
+  expect(attestations).toHaveLength(1);
+  const live = outputOf(await eventsOf(id));
+  expect(live.map((event) => Buffer.from(event.data, "base64").toString()).join("")).toBe("first\nsecond\n");
+  await eventually(async () => (await attemptFolders()).length === 0);
+  // One line for the outage, one for its end; not one for each call.
+  expect(rig.logged.filter(({ level }) => level !== "info").length).toBeLessThanOrEqual(2);
+});
+
+test("a result whose answer was lost is delivered once, and the task ends once", async () => {
+  let lost = 0;
+  await rig.start({
+    fetch: async (request) => {
+      const response = await rig.fetch(request);
+      // The gateway has taken it; the executor cannot know.
+      if (request.url.endsWith("/complete") && ++lost <= 2) throw new TypeError("fetch failed: ECONNRESET");
+      return response;
+    },
+  });
+  const { task, attestations } = await rig.sh("echo once");
+  await eventually(() => rig.events.some((event) => event.type === "delivered"));
+  expect(task.state).toBe("succeeded");
+  expect(attestations).toHaveLength(1);
+  expect(lost).toBe(3);
+});
+
+test("a finished result that could not be delivered goes out in the executor's next life", async () => {
+  const executor = await rig.start();
+  const { id } = await rig.submit({
+    command: ["sh", "-c", "sleep 0.5; echo kept; echo file > out"],
+    outputs: ["out"],
+  });
+  await rig.until(id, ({ state }) => state === "running");
+  rig.cutLine();
+  await eventually(() => rig.events.some((event) => event.type === "ended"));
+  await executor.close();
+  expect(await attemptFolders()).toHaveLength(1);
+  rig.mendLine();
+  await rig.start();
+  const { task, stdout, output } = await rig.finished(id);
+  expect(task).toMatchObject({ state: "succeeded", attempts: 1 });
+  expect(stdout.toString()).toBe("kept\n");
+  expect((await output("/work/out")).toString()).toBe("file\n");
+  await eventually(async () => (await attemptFolders()).length === 0);
+});
+
+test("a drain lets running tasks end, pulls no more, and closes", async () => {
+  const executor = await rig.start();
+  const running = await rig.submit({ command: ["sh", "-c", "sleep 1; echo done"] });
+  await rig.until(running.id, ({ state }) => state === "running");
+  const drained = executor.drain();
+  const later = await rig.submit({ command: ["true"] });
+  await drained;
+  await executor.done;
+  expect((await rig.finished(running.id)).stdout.toString()).toBe("done\n");
+  expect(await rig.get(later.id)).toMatchObject({ state: "queued", attempts: 0 });
+  expect(await processesWith("dsec-launcher", process.pid)).toEqual([]);
+});
+
+test("a drain that runs out of patience gives leases back unburned, twenty times over (B57)", async () => {
+  const marker = "76543.3";
+  const { id } = await rig.submit({ command: ["sleep", marker], retries: 0 });
+  for (let shutdown = 0; shutdown < 20; shutdown++) {
+    const executor = await rig.start({ drainGraceMs: 1 });
+    await rig.until(id, ({ state }) => state === "running");
+    await executor.drain();
+    expect(await rig.get(id)).toMatchObject({ state: "queued", attempts: 0 });
+  }
+  expect(await processesOf(`sleep ${marker}`)).toEqual([]);
+  expect(await attemptFolders()).toEqual([]);
+});
+
+test("closing while draining ends at once", async () => {
+  const executor = await rig.start();
+  const { id } = await rig.submit({ command: ["sleep", "76543.4"] });
+  await rig.until(id, ({ state }) => state === "running");
+  const drained = executor.drain();
+  await executor.close();
+  await drained;
+  expect(await rig.get(id)).toMatchObject({ state: "queued" });
+});
+
+test("a lost launcher fails its attempts, comes back by itself, and the tasks are run again", async () => {
+  await rig.start();
+  const { id } = await rig.submit({ command: ["sh", "-c", "echo begun; sleep 1.5; echo ended"], retries: 1 });
+  await rig.until(id, ({ state }) => state === "running");
+  const [launcher] = await processesWith("dsec-launcher", process.pid);
+  process.kill(launcher!, "SIGKILL");
+  const { task, stdout } = await rig.finished(id);
+  expect(task).toMatchObject({ state: "succeeded", attempts: 2 });
+  expect(stdout.toString()).toBe("begun\nended\n");
+  expect(new Set(outputOf(await eventsOf(id)).map(({ fence }) => fence)).size).toBe(2);
+});
+
+test("a refused token ends the start with the gateway's code and leaves no launcher behind", async () => {
+  await expect(rig.start({ token: "dsk_wrong" })).rejects.toMatchObject({ code: "UNAUTHENTICATED" });
+  const { secret } = await rig.gateway.client("tasks");
+  await expect(rig.start({ token: secret })).rejects.toMatchObject({ code: "FORBIDDEN" });
+  expect(await processesWith("dsec-launcher", process.pid)).toEqual([]);
+});
+
+test("a second executor on the same folder is refused, and the first goes on", async () => {
+  await rig.start();
+  await expect(rig.start()).rejects.toThrow(/launcher|lock|folder/i);
+  expect((await rig.sh("echo still here")).stdout.toString()).toBe("still here\n");
+});
+
+test("a start waits for a gateway that does not answer, until it is told to give up", async () => {
+  rig.cutLine();
+  const giveUp = new AbortController();
+  const start = rig.start({ signal: giveUp.signal });
+  await eventually(() => rig.logged.some(({ level }) => level === "warn"));
+  giveUp.abort(new Error("enough"));
+  await expect(start).rejects.toThrow("enough");
+  expect(await processesWith("dsec-launcher", process.pid)).toEqual([]);
+});
+
+test("an executor that an administrator drains pulls no more", async () => {
+  const executor = await rig.start();
+  await rig.client.ok("POST", `/v1/executors/${executor.executorId}/drain`);
+  const { id } = await rig.submit({ command: ["true"] });
+  await new Promise((resolve) => setTimeout(resolve, 1_500));
+  expect((await rig.get(id)).state).toBe("queued");
+});
+
+test("tasks that do not fit together run one after the other, and what was freed is offered at once", async () => {
+  await rig.start({ capacity: { cpu_cores: 2, memory_mb: 1024, pids: 600, disk_mb: 4096 } });
+  const finished = await Promise.all(
+    Array.from({ length: 6 }, () =>
+      rig.sh("date +%s%N; sleep 0.3; date +%s%N", { resources: { cpu_cores: 1.5 } }),
+    ),
+  );
+  const spans = finished
+    .map(({ stdout }) => stdout.toString().trim().split("\n").map(Number) as [number, number])
+    .sort((a, b) => a[0] - b[0]);
+  for (let i = 1; i < spans.length; i++) expect(spans[i]![0]).toBeGreaterThanOrEqual(spans[i - 1]![1]);
+  for (const { task } of finished) expect(task).toMatchObject({ state: "succeeded", attempts: 1 });
+});
+
+test("an executor keeps its id over restarts", async () => {
+  const executor = await rig.start();
+  await executor.close();
+  expect((await rig.start()).executorId).toBe(executor.executorId);
+});

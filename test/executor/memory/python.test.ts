@@ -1,0 +1,87 @@
+import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { getRequestListener } from "@hono/node-server";
+import { expect, test } from "vitest";
+import type { TaskId } from "#core/ids.ts";
+import type { MemoryEvent } from "#core/wire/memory.ts";
+import { createMemory } from "#executor/memory/memory.ts";
+import { createMemoryRoutes, type SandboxIdentity } from "#executor/memory/routes.ts";
+import { SqliteDatabase } from "#executor/memory/sqlite-database.ts";
+import { createSqliteMemoryStore } from "#executor/memory/sqlite-store.ts";
+import { createMessageBus } from "#executor/messages/bus.ts";
+import { busJob } from "#executor/messages/routes.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const identity: SandboxIdentity = {
+  taskId: "task_01jpython" as TaskId,
+  sandboxId: "sandbox_python",
+  owner: "key_01jowner",
+  jobId: "job_1",
+  member: "agent",
+  grants: [
+    { name: "notes", access: "write" },
+    { name: "rules", access: "read" },
+  ],
+};
+
+test("a Python program in a sandbox can lose no change and no type", async () => {
+  const seed = Number(process.env["SEED"] ?? randomInt(2 ** 31));
+  console.log(`seed ${seed}`);
+  const folder = await mkdtemp(join(tmpdir(), "dsec-python-"));
+  const database = new SqliteDatabase(join(folder, "memory.db"));
+  const events: MemoryEvent[] = [];
+  const memory = createMemory({
+    store: createSqliteMemoryStore(database),
+    onEvent: (event) => events.push(event),
+  });
+  const messages = createMessageBus(database);
+  const rules: SandboxIdentity = { ...identity, grants: [{ name: "rules", access: "write" }] };
+  await memory.view(rules, "rules").put("limit", "3.0");
+  const schema = { type: "object", required: ["score"], properties: { score: { type: "number" } } };
+  await messages.declare(busJob(identity), { name: "scores", schema });
+
+  const server = createServer(getRequestListener(createMemoryRoutes({ memory, messages, identity })));
+  const socket = join(folder, "tool.sock");
+  await once(server.listen(socket), "listening");
+
+  const python = spawn(
+    "/usr/bin/python3",
+    ["-W", "error", join(import.meta.dirname, "test_dsec_memory.py")],
+    {
+      env: {
+        PATH: process.env["PATH"],
+        PYTHONPATH: join(ROOT, "sdk/python"),
+        PYTHONDONTWRITEBYTECODE: "1",
+        DSEC_SOCKET: socket,
+        DSEC_TEST_SEED: String(seed),
+      },
+      stdio: ["ignore", "inherit", "pipe"],
+    },
+  );
+  const [report, [exitCode]] = await Promise.all([text(python.stderr), once(python, "exit")]);
+  expect(exitCode, report).toBe(0);
+  expect(report).toMatch(/Ran 2\d tests/);
+  expect(report).not.toContain("skipped");
+
+  // Each event says where in the program it came from, and the writes alone lead to what is there.
+  const namespace = memory.view(identity).namespace;
+  const own = events.filter(
+    (event) => event.namespace === namespace && event.source.sandbox === "sandbox_python",
+  );
+  const appended = own.find((event) => event.op === "put" && event.source.origin?.endsWith(" append"));
+  expect(appended?.source.origin).toMatch(/^test_dsec_memory\.py:\d+ append$/);
+  expect(events.map((event) => event.seq)).toEqual(events.map((_, at) => at + 1));
+  const { expected, actual } = await memory.audit(namespace);
+  expect(actual).toBe(expected);
+
+  server.close();
+  server.closeAllConnections();
+  database.close();
+  await rm(folder, { recursive: true });
+});
