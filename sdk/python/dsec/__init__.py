@@ -1,0 +1,9 @@
+"""What a program inside a DSec sandbox uses to reach its memory, its messages and its tools.
+
+Only the standard library is needed. `dsec.memory` keeps values that outlive the sandbox, `dsec.messages` talks to
+the other sandboxes of the job, and `dsec.tools` speaks HTTP over the sandbox's one socket.
+"""
+
+from dsec.errors import DsecError
+
+__all__ = ["DsecError"]
