@@ -44,7 +44,15 @@ export function openKeyStore(
   options: { alg?: Signer["alg"]; now?: () => number; log?: (message: string) => void } = {},
 ): KeyStore {
   const { alg = "EdDSA", now = Date.now, log = () => {} } = options;
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw broken(
+      folder,
+      `cannot be made (${(error as NodeJS.ErrnoException).code})`,
+      "name another data folder",
+    );
+  }
   let ring = loadLatest(folder, now) ?? createFirst(folder, alg, now);
   let checkedAtMs = now();
 
@@ -147,8 +155,8 @@ function loadLatest(folder: string, now: () => number): Loaded | null {
     mode = statSync(path).mode & 0o777;
     bytes = readFileSync(path);
   } catch (error) {
-    // another process rotated between our look at the folder and at the file
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return loadLatest(folder, now);
+    // another process may have rotated between our look at the folder and at the file
+    if (latestGeneration(folder) > generation) return loadLatest(folder, now);
     throw broken(path, `cannot be read (${(error as NodeJS.ErrnoException).code})`, "mend its permissions");
   }
   if (mode & 0o077) {
@@ -175,15 +183,25 @@ function loadLatest(folder: string, now: () => number): Loaded | null {
 /** Writes one generation whole, or leaves the one that somebody else wrote first. */
 function writeGeneration(folder: string, generation: number, ring: StoredRing): void {
   const draft = join(folder, `.draft-${randomUUID()}`);
-  const file = openSync(draft, "wx", 0o600);
   try {
-    writeSync(file, `${JSON.stringify(ring, null, 2)}\n`);
-    fsyncSync(file);
+    const file = openSync(draft, "wx", 0o600);
+    try {
+      writeSync(file, `${JSON.stringify(ring, null, 2)}\n`);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
     linkSync(draft, join(folder, fileName(generation)));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (code !== "EEXIST") {
+      throw broken(
+        folder,
+        `cannot be written (${syscall} ${code})`,
+        "it must be writable and allow hard links",
+      );
+    }
   } finally {
-    closeSync(file);
     rmSync(draft, { force: true });
   }
   // the name must be as durable as the bytes before any token is signed with the key

@@ -1,6 +1,15 @@
 import { execFile } from "node:child_process";
 import { generateKeyPairSync } from "node:crypto";
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { inspect, promisify } from "node:util";
@@ -174,6 +183,15 @@ test("damaged, readable-by-others or foreign keys stop the start and are left as
   chmodSync(path, 0o600);
   expect(kids(open())).toEqual(kids(ring));
   expect(readdirSync(folder)).toEqual(["ring-000001.json"]);
+});
+
+test("a folder that cannot hold keys is named, and nothing is half done", () => {
+  writeFileSync(`${folder}-file`, "");
+  expect(() => open(`${folder}-file`)).toThrow(/keys-file: cannot be made \(EEXIST\)/);
+  open();
+  rmSync(join(folder, "ring-000001.json"));
+  symlinkSync("/nowhere", join(folder, "ring-000001.json"));
+  expect(() => open()).toThrow(/ring-000001.json: cannot be read \(ENOENT\)/);
 });
 
 test("gateways that start at once on an empty folder end up with one ring, and rotate together once", async () => {
