@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -116,7 +116,9 @@ test("an executor that was suspended while its task ran elsewhere writes nothing
   const { child, executorId } = await startProcess();
   const marker = "65432.2";
   const script = `i=0; while [ $i -lt 40 ]; do echo tick $i; sleep 0.05; i=$((i+1)); done; (sleep ${marker} & exec sleep 0.2)`;
-  const { id } = await rig.submit({ command: ["sh", "-c", script] });
+  // More than half of the host, so that the suspended executor's open poll cannot be granted it a second time.
+  const resources = { cpu_cores: 0.75 * availableParallelism() };
+  const { id } = await rig.submit({ command: ["sh", "-c", script], resources });
   await eventually(() => outputBegan(id));
   const [folder] = await readdir(join(data, "executor/attempts"));
   child.kill("SIGSTOP");
