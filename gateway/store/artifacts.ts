@@ -17,10 +17,11 @@ export function artifactStore({ sql }: StoreContext): Pick<Store, "recordArtifac
       if (digests.length === 0) return [];
       const rows = await sql.query<{ digest: Digest }>(
         `select d.digest from jsonb_array_elements_text($2::text::jsonb) as d(digest)
-         where not exists (select from artifacts a where a.key_id = $1 and a.digest = d.digest)`,
-        [keyId, JSON.stringify([...new Set(digests)])],
+         join artifacts a on a.key_id = $1 and a.digest = d.digest`,
+        [keyId, JSON.stringify(digests)],
       );
-      return rows.map((row) => row.digest);
+      const known = new Set(rows.map((row) => row.digest));
+      return [...new Set(digests)].filter((digest) => !known.has(digest));
     },
   };
 }
