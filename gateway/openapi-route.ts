@@ -65,9 +65,11 @@ export function serve<
   app.on(definition.method.toUpperCase(), pattern, async (c) => {
     // Waiting routes are counted under a name of their own so that they do not drown the durations.
     c.set("route", waits ? `${definition.path} (waits)` : definition.path);
-    // Executors are ours and speak for many tasks each: only clients have a rate.
     const caller = await gateway.auth.authenticate(c.req.header("authorization"), access);
-    if (caller.kind !== "executor") gateway.limiter.take(caller.kind === "key" ? caller.key.id : "anonymous");
+    // Executors are ours and speak for many tasks each: they have no rate. Nor have probes and the key set, but
+    // what anybody may send us to work on has one for all strangers together.
+    if (caller.kind === "key") gateway.limiter.take(caller.key.id);
+    if (caller.kind === "anonymous" && body !== undefined) gateway.limiter.take("anonymous");
     const input = {
       caller,
       params: params && validate(params, c.req.param(), "the path"),

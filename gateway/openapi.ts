@@ -1,12 +1,30 @@
 /** The OpenAPI 3.1 document, made from the definitions that serve the routes, and the page that shows it. */
-import type { OpenAPIHono } from "@hono/zod-openapi";
+import { OpenAPIHono } from "@hono/zod-openapi";
 import { LIMITS } from "#core/limits.ts";
-import { TYP } from "#core/wire/attestations.ts";
+import {
+  AttestationClaimsSchema,
+  AttestationSchema,
+  IsolationSchema,
+  JwkSchema,
+  TYP,
+} from "#core/wire/attestations.ts";
+import { ErrorBodySchema, ResourcesSchema } from "#core/wire/common.ts";
+import { ExecutorSchema, HostInfoSchema, PublicKeySchema } from "#core/wire/executors.ts";
+import { KeyCreatedSchema, KeySchema } from "#core/wire/keys.ts";
+import { HoldSchema, LeaseSchema } from "#core/wire/leases.ts";
+import {
+  OutcomeSchema,
+  OutputSchema,
+  ResultSchema,
+  StreamSchema,
+  TaskSchema,
+  TaskSpecSchema,
+} from "#core/wire/tasks.ts";
 import type { Env } from "./environment.ts";
 
 /** @param issuer the public origin of this gateway, which the page sends its requests to */
 export function documentOf(api: OpenAPIHono<Env>, issuer: string): object {
-  const document = api.getOpenAPI31Document({
+  const paths = api.getOpenAPI31Document({
     openapi: "3.1.0",
     info: {
       title: "DSec",
@@ -18,17 +36,73 @@ export function documentOf(api: OpenAPIHono<Env>, issuer: string): object {
     servers: [{ url: issuer }],
     tags: TAGS.map(([name, description]) => ({ name, description })),
   });
-  document.components ??= {};
-  document.components.securitySchemes = {
-    apiKey: { type: "http", scheme: "bearer", description: "An API key, `dsk_…`" },
-    executorToken: {
-      type: "http",
-      scheme: "bearer",
-      bearerFormat: "JWT",
-      description: `A JWT (typ ${TYP.executor}, EdDSA) of at most ${LIMITS.executorTokenTtlS} s that an enrolled executor signs: iss its id, aud the gateway's issuer`,
-    },
+  const { document, schemas } = referTo(namedSchemas(), paths);
+  return { ...document, components: { schemas, securitySchemes: SECURITY } };
+}
+
+const SECURITY = {
+  apiKey: { type: "http", scheme: "bearer", description: "An API key, `dsk_…`" },
+  executorToken: {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "JWT",
+    description: `A JWT (typ ${TYP.executor}, EdDSA) of at most ${LIMITS.executorTokenTtlS} s that an enrolled executor signs: iss its id, aud the gateway's issuer`,
+  },
+};
+
+/** Schemas that stand under a name of their own, each after those that it is made of. */
+const NAMED = {
+  Error: ErrorBodySchema,
+  Resources: ResourcesSchema,
+  HostInfo: HostInfoSchema,
+  PublicKey: PublicKeySchema,
+  Executor: ExecutorSchema,
+  Key: KeySchema,
+  KeyCreated: KeyCreatedSchema,
+  Outcome: OutcomeSchema,
+  Output: OutputSchema,
+  Stream: StreamSchema,
+  Result: ResultSchema,
+  TaskSpec: TaskSpecSchema,
+  Task: TaskSchema,
+  Hold: HoldSchema,
+  Lease: LeaseSchema,
+  Isolation: IsolationSchema,
+  AttestationClaims: AttestationClaimsSchema,
+  Attestation: AttestationSchema,
+  Jwk: JwkSchema,
+};
+
+/** Generated apart from the routes, whose registry must not gather them at every call. */
+function namedSchemas(): Record<string, unknown> {
+  const apart = new OpenAPIHono();
+  for (const [name, schema] of Object.entries(NAMED)) apart.openAPIRegistry.register(name, schema);
+  const { components } = apart.getOpenAPI31Document({ openapi: "3.1.0", info: { title: "", version: "" } });
+  return Object.fromEntries(Object.keys(NAMED).map((name) => [name, components?.schemas?.[name]]));
+}
+
+/**
+ * Puts a reference wherever a named schema is spelt out. The library refers only to schemas that it has wrapped
+ * itself, and ours stand in core/, which knows nothing of it.
+ */
+function referTo(named: Record<string, unknown>, whole: object) {
+  const names = new Map<string, string>();
+  const refer = (node: unknown): unknown => {
+    const copy = referWithin(node);
+    const name = names.get(JSON.stringify(copy));
+    return name === undefined ? copy : { $ref: `#/components/schemas/${name}` };
   };
-  return document;
+  const referWithin = (node: unknown): unknown => {
+    if (typeof node !== "object" || node === null) return node;
+    if (Array.isArray(node)) return node.map(refer);
+    return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, refer(value)]));
+  };
+  const schemas: Record<string, unknown> = {};
+  for (const [name, schema] of Object.entries(named)) {
+    schemas[name] = referWithin(schema);
+    names.set(JSON.stringify(schemas[name]), name);
+  }
+  return { document: referWithin(whole) as object, schemas };
 }
 
 const TAGS = [

@@ -108,7 +108,10 @@ function refuseEncoding(c: Context): void {
 }
 
 function refuseDeclaredLength(c: Context, maxBytes: number): void {
-  if (Number(c.req.header("content-length") ?? 0) > maxBytes) throw tooLarge(maxBytes);
+  if (Number(c.req.header("content-length") ?? 0) <= maxBytes) return;
+  // Whoever brings the body must not wait for a reader that never comes.
+  c.req.raw.body?.cancel().catch(() => {});
+  throw tooLarge(maxBytes);
 }
 
 function tooLarge(maxBytes: number): DsecError {

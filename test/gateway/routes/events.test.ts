@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { TaskId } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Task } from "#core/wire/tasks.ts";
 import {
@@ -168,6 +169,34 @@ test("bytes that are no text, and text that looks like the protocol, arrive as t
   await executor.finish(lease);
   const stderr = (await readEvents(await follow(task))).find((message) => message.event === "stderr");
   expect(Buffer.from(JSON.parse(stderr!.data).data, "base64").equals(bytes)).toBe(true);
+});
+
+test("an idle stream is kept open by a comment every quarter of a minute (B83)", async () => {
+  const task = await client.submit();
+  const { wake } = gateway;
+  const wait = wake.wait;
+  const real = performance.now.bind(performance);
+  let skippedMs = 0;
+  const clock = vi.spyOn(performance, "now").mockImplementation(() => real() + skippedMs);
+  wake.wait = async (_topic, ms) => {
+    skippedMs += ms;
+  };
+  try {
+    const reader = (await follow(task)).body!.getReader();
+    const decoder = new TextDecoder();
+    let seen = "";
+    const startMs = performance.now();
+    while ((seen.match(/^: still here$/gm) ?? []).length < 4)
+      seen += decoder.decode((await reader.read()).value);
+    const passedMs = performance.now() - startMs;
+    expect(passedMs).toBeGreaterThanOrEqual(4 * LIMITS.sseHeartbeatMs);
+    expect(passedMs).toBeLessThan(4 * LIMITS.sseHeartbeatMs + 10_000);
+    await reader.cancel();
+  } finally {
+    wake.wait = wait;
+    clock.mockRestore();
+  }
+  await client.ok("POST", `/v1/tasks/${task.id}/cancel`);
 });
 
 test("followers are let go when the gateway stops", async () => {

@@ -137,6 +137,20 @@ test("a key that asks too much is told how long to wait, while others are served
   gateway.clock.nowMs += 60_000;
 });
 
+test("probes and the key set are served however much strangers ask, what strangers send to be verified is not", async () => {
+  const verify = () =>
+    gateway.fetch("/v1/attestations/verify", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"jwt":"x"}',
+    });
+  const statuses = [];
+  for (let i = 0; i < 101; i++) statuses.push((await verify()).status);
+  expect([statuses.filter((status) => status === 422).length, statuses.at(-1)]).toEqual([100, 429]);
+  for (let i = 0; i < 101; i++) expect((await gateway.fetch("/healthz")).status).toBe(200);
+  expect((await gateway.fetch("/.well-known/jwks.json")).status).toBe(200);
+});
+
 test("an executor is not held back by a rate that is for clients", async () => {
   const executor = await gateway.executor();
   for (let i = 0; i < 150; i++) {
@@ -166,11 +180,17 @@ test("the metrics are valid Prometheus text and name routes by their pattern, ne
 test("the reference is OpenAPI 3.1, names every schema's members, and its page names nothing foreign", async () => {
   const document = (await (await gateway.fetch("/openapi.json")).json()) as {
     openapi: string;
+    components: { schemas: Record<string, object> };
     paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: object }> } }>>;
   };
   expect(document.openapi).toBe("3.1.0");
   const submit = document.paths["/v1/tasks"]?.post?.requestBody?.content["application/json"]?.schema;
-  expect(submit).toMatchObject({ type: "object", required: ["command"], additionalProperties: false });
+  expect(submit).toEqual({ $ref: "#/components/schemas/TaskSpec" });
+  const { TaskSpec } = document.components.schemas;
+  expect(TaskSpec).toMatchObject({ type: "object", required: ["command"], additionalProperties: false });
+  for (const [, name] of JSON.stringify(document).matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+    expect(Object.keys(document.components.schemas)).toContain(name);
+  }
   const page = await (await gateway.fetch("/docs")).text();
   expect(page).not.toMatch(/https?:/);
   expect((await gateway.fetch("/docs")).headers.get("content-security-policy")).toContain(
