@@ -257,6 +257,19 @@ test("a secret goes over plain HTTP only where it says so, and never into a tunn
   expect(sent("CONNECT", "https://a.test/")).toEqual([]);
 });
 
+test("where the most specific rule is opaque, no secret is sent and no fingerprint judged", () => {
+  const policy = compilePolicy(
+    loadPolicy({
+      rules: [{ host: "*.a.test" }, { host: "git.a.test", opaque: true }],
+      secrets: [{ host: "*.a.test", header: "Authorization", secret: "S" }],
+      fingerprints: [{ host: "*.a.test", ignore: ["/time"] }],
+    }),
+  );
+  const at = (host: string) => decide(policy, { method: "GET", url: `https://${host}/` });
+  expect(at("www.a.test")).toMatchObject({ secrets: [{ secret: "S" }], fingerprint: { ignore: ["/time"] } });
+  expect(at("git.a.test")).toMatchObject({ allowed: true, secrets: [], fingerprint: null });
+});
+
 test("where a secret or pin depends on the path, a path that can be read in two ways is refused", () => {
   const policy = compilePolicy(
     loadPolicy({
