@@ -88,7 +88,7 @@ export function failureReply(request: Request, error: unknown, requestId: string
   const status = error instanceof DsecError ? error.status : 500;
   const headers: Record<string, string> = { "x-request-id": requestId };
   if (status === 429 || status === 503) {
-    const afterMs = Number(body.error.details?.["retry_after_ms"] ?? 1000);
+    const afterMs = Number(body.error.details?.retry_after_ms ?? 1000);
     headers["retry-after"] = String(Math.max(1, Math.ceil(afterMs / 1000)));
   }
   return jsonReply(request, JSON.stringify(body), status, headers);

@@ -31,7 +31,7 @@ const identity: SandboxIdentity = {
 };
 
 test("a Python program in a sandbox can lose no change and no type", async () => {
-  const seed = Number(process.env["SEED"] ?? randomInt(2 ** 31));
+  const seed = Number(process.env.SEED ?? randomInt(2 ** 31));
   console.log(`seed ${seed}`);
   const folder = await mkdtemp(join(tmpdir(), "dsec-python-"));
   const database = new SqliteDatabase(join(folder, "memory.db"));
@@ -55,7 +55,7 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
     ["-W", "error", join(import.meta.dirname, "test_dsec_memory.py")],
     {
       env: {
-        PATH: process.env["PATH"],
+        PATH: process.env.PATH,
         PYTHONPATH: join(ROOT, "sdk/python"),
         PYTHONDONTWRITEBYTECODE: "1",
         DSEC_SOCKET: socket,

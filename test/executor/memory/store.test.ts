@@ -7,6 +7,7 @@ import { connectRedisMemoryStore } from "#executor/memory/redis-store.ts";
 import { SqliteDatabase } from "#executor/memory/sqlite-database.ts";
 import { createSqliteMemoryStore } from "#executor/memory/sqlite-store.ts";
 import type { MemoryStore, PutOptions } from "#executor/memory/store.ts";
+import { drivers } from "./drivers.ts";
 import { startRedis } from "./redis-server.ts";
 
 const OPTIONS: PutOptions = { expect: "anything", ttlMs: null, bounds: { keys: 10_000, bytes: 1_000_000 } };
@@ -14,43 +15,12 @@ const ALL = { prefix: "", after: null, limit: 10_000, maxBytes: 1e9 };
 let clockMs = 1_700_000_000_000;
 const now = () => clockMs;
 
-type Driver = { open(): Promise<{ store: MemoryStore; close(): Promise<void> }> };
-
-const drivers: Record<string, Driver> = {
-  SQLite: {
-    async open() {
-      const folder = await mkdtemp(join(tmpdir(), "dsec-memory-"));
-      const database = new SqliteDatabase(join(folder, "memory.db"));
-      return {
-        store: createSqliteMemoryStore(database, now),
-        async close() {
-          database.close();
-          await rm(folder, { recursive: true });
-        },
-      };
-    },
-  },
-  Redis: {
-    async open() {
-      const server = await startRedis();
-      const store = await connectRedisMemoryStore({ url: server.url, now });
-      return {
-        store,
-        async close() {
-          await store.close();
-          await server.stop();
-        },
-      };
-    },
-  },
-};
-
 describe.for(Object.entries(drivers))("memory in %s", ([, driver]) => {
   let store: MemoryStore;
   let close: () => Promise<void>;
 
   beforeAll(async () => {
-    ({ store, close } = await driver.open());
+    ({ store, close } = await driver.open(now));
   });
   afterAll(() => close());
 
