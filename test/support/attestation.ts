@@ -9,6 +9,7 @@ import type { HeldLease, Signer } from "#gateway/ports.ts";
 import { issueAttestation } from "#gateway/signing/issue.ts";
 import { createKeyRing } from "#gateway/signing/key-ring.ts";
 import { generateWebCryptoSigner } from "#gateway/signing/webcrypto-signer.ts";
+import { ISOLATION } from "#test/support/isolation.ts";
 import { signEvidence } from "#trace/attestation/evidence.ts";
 
 export const ISSUER = "https://dsec.example";
@@ -85,33 +86,7 @@ export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
     nonce: spec.nonce,
     image: { name: "host", digest: await sha256("host image") },
     resources: ResourcesSchema.parse(spec.resources),
-    isolation: {
-      namespaces: {
-        pid: "4026532001",
-        net: "4026532002",
-        mnt: "4026532003",
-        uts: "4026532004",
-        ipc: "4026532005",
-        user: "4026532006",
-        cgroup: "4026532007",
-      },
-      unshared: ["pid", "net", "mnt", "uts", "ipc", "user", "cgroup"],
-      seccomp_mode: 2,
-      seccomp_filters: 1,
-      no_new_privs: true,
-      capabilities: {
-        effective: "0000000000000000",
-        permitted: "0000000000000000",
-        inheritable: "0000000000000000",
-        bounding: "0000000000000000",
-        ambient: "0000000000000000",
-      },
-      uid_map: { host_first: 100_000, length: 65_536 },
-      cgroup: "v2",
-      limits: { cpu_millis: 1000, memory_bytes: 512 * 1024 * 1024, pids: 256, disk_iops: null },
-      interfaces: ["lo"],
-      root_filesystem: "overlay",
-    },
+    isolation: ISOLATION,
     result,
     durations_us: { launch: 1840, run: 120_311 },
     usage: { cpu_us: 98_000, memory_peak_bytes: 31_457_280 },
