@@ -155,8 +155,9 @@ export class Daemon implements Launcher {
 
   #onGone(): void {
     const wasAsked = this.#state === "closing";
+    this.#failure ??= this.#goneError();
     this.#state = "gone";
-    const error = this.#goneError();
+    const error = this.#failure;
     this.#ready.reject(error);
     this.#rejectPending(error);
     for (const sandbox of this.#sandboxes.values()) sandbox.onLost(error);
@@ -173,7 +174,7 @@ export class Daemon implements Launcher {
 
   #goneError(): DsecError {
     if (this.#failure) return this.#failure;
-    const why = this.#state === "closing" ? "is closing" : "ended without being asked to; start another";
+    const why = this.#state === "closing" ? "was asked to close" : "ended without being asked to; start another";
     return new DsecError("LAUNCHER_LOST", `launcher ${this.#process.pid ?? ""} ${why}`);
   }
 }

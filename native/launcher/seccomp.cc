@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -70,7 +71,7 @@ constexpr const char* kRefused[] = {
     "acct", "add_key", "adjtimex", "bpf", "chroot", "clock_adjtime", "clock_settime", "delete_module",
     "fanotify_init", "fanotify_mark", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "init_module",
     "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp", "kexec_file_load",
-    "kexec_load", "keyctl", "lookup_dcookie", "mbind", "memfd_secret", "migrate_pages", "mknod", "mknodat",
+    "kexec_load", "keyctl", "lookup_dcookie", "mbind", "memfd_secret", "migrate_pages",
     "modify_ldt", "mount", "mount_setattr", "move_mount", "move_pages", "name_to_handle_at", "open_by_handle_at",
     "open_tree", "perf_event_open", "personality", "pidfd_getfd", "pivot_root", "process_madvise",
     "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd", "reboot", "request_key",
@@ -125,6 +126,16 @@ Result<void> allow_clone(scmp_filter_ctx filter) {
   return add(filter, SCMP_ACT_ALLOW, "clone", {SCMP_A0_64(SCMP_CMP_MASKED_EQ, kNamespaces, 0)});
 }
 
+// Named pipes and sockets and plain files, but no devices.
+Result<void> allow_nodes(scmp_filter_ctx filter) {
+  for (uint64_t type : {0, S_IFREG, S_IFIFO, S_IFSOCK, S_IFCHR, S_IFBLK}) {
+    const uint32_t action = type == S_IFCHR || type == S_IFBLK ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_ALLOW;
+    TRY(add(filter, action, "mknod", {SCMP_A1_64(SCMP_CMP_MASKED_EQ, S_IFMT, type)}));
+    TRY(add(filter, action, "mknodat", {SCMP_A2_64(SCMP_CMP_MASKED_EQ, S_IFMT, type)}));
+  }
+  return {};
+}
+
 // Typing into a terminal (TIOCSTI) and its console cousin (TIOCLINUX) are ways out of a sandbox that shares one. The
 // kernel reads the request as 32 bits of a 64-bit register, so a comparison of the whole register could be fooled by
 // its upper half. Rules with masks look at the lower half only: allowed is what differs from both in one of the upper
@@ -163,6 +174,7 @@ Result<SeccompFilter> SeccompFilter::compile() {
   TRY(add_all(filter.get(), SCMP_ACT_ERRNO(EPERM), kRefused));
   TRY(allow_sockets(filter.get()));
   TRY(allow_clone(filter.get()));
+  TRY(allow_nodes(filter.get()));
   TRY(allow_ioctl(filter.get()));
 
   Fd file(::memfd_create("seccomp", MFD_CLOEXEC));

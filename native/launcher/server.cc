@@ -47,7 +47,7 @@ Server::Server(Host host, Fd node, Fd sweeper, Fd disk_watch)
 Result<void> Server::run() {
   for (int descriptor : {node_.get(), sweeper_.get(), disk_watch_.get()}) TRY(watch(descriptor));
   TRY(send_message(node_.get(), {{"event", "ready"}, {"cgroup", host_.cgroups.interface().version()}}));
-  while (!is_node_gone_) TRY(serve_once());
+  while (!is_closing_) TRY(serve_once());
   return shut_down();
 }
 
@@ -74,7 +74,7 @@ Result<void> Server::serve_once() {
     if (descriptor == node_.get()) {
       TRY_ASSIGN(message, receive_message(node_.get()));
       if (!message) {
-        is_node_gone_ = true;
+        is_closing_ = true;
         return {};
       }
       TRY(on_request(*std::move(message)));
@@ -100,7 +100,7 @@ Result<void> Server::on_request(Message message) {
   }
   if (request == "destroy") return destroy(id);
   if (request == "close") {
-    is_node_gone_ = true;
+    is_closing_ = true;
     return {};
   }
   return Error{"request", request + " is unknown", EPROTO};
@@ -151,7 +151,7 @@ Result<void> Server::on_death(Sandbox& sandbox) {
   by_pidfd_.erase(sandbox.pidfd());
   if (sandbox.disk_bytes() > 0) TRY(send_disk_bound(disk_watch_.get(), {sandbox.id(), "", "", 0}));
   const Json end = sandbox.end();
-  if (!is_node_gone_) TRY(send_message(node_.get(), {{"event", "ended"}, {"id", sandbox.id()}, {"end", end}}));
+  TRY(tell({{"event", "ended"}, {"id", sandbox.id()}, {"end", end}}));
   if (leaving_.contains(sandbox.id())) return sweep(sandbox);
   return {};
 }
@@ -175,8 +175,14 @@ Result<void> Server::on_swept() {
   const std::string id = message->body.at("id");
   sandboxes_.erase(id);
   leaving_.erase(id);
-  if (is_node_gone_) return {};
-  return send_message(node_.get(), {{"event", "destroyed"}, {"id", id}, {"error", message->body.at("error")}});
+  return tell({{"event", "destroyed"}, {"id", id}, {"error", message->body.at("error")}});
+}
+
+// While closing, Node may listen to the last events or be dead.
+Result<void> Server::tell(const Json& event) {
+  Result<void> sent = send_message(node_.get(), event);
+  if (!sent && !is_closing_) return sent;
+  return {};
 }
 
 Result<void> Server::on_disk_full() {
@@ -208,7 +214,7 @@ int Server::wait_ms() {
 }
 
 Result<void> Server::shut_down() {
-  is_node_gone_ = true;
+  is_closing_ = true;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, node_.get(), nullptr);
   for (auto& [id, sandbox] : sandboxes_) {
     if (!leaving_.emplace(id, "").second) continue;

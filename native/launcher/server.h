@@ -27,6 +27,7 @@ class Server {
   Result<void> on_swept();
   Result<void> on_disk_full();
   Result<void> sweep(Sandbox& sandbox);
+  Result<void> tell(const nlohmann::json& event);
   void kill_expired();
   int wait_ms();
   Result<void> shut_down();
@@ -38,7 +39,7 @@ class Server {
   std::map<int, std::string> by_pidfd_;
   std::map<std::string, std::string> leaving_;  // ids being swept, with the request to answer
   bool is_refilling_ = true;
-  bool is_node_gone_ = false;
+  bool is_closing_ = false;
 };
 
 }  // namespace dsec

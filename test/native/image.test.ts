@@ -1,0 +1,103 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { buildNativeChecks, plan, run, runKept, type TestLauncher, testLauncher } from "./sandboxes.ts";
+
+let host: TestLauncher;
+let scratch: string;
+let image: string;
+
+/** An image that holds one static program and a file only its owner may read. */
+beforeAll(async () => {
+  const program = join(buildNativeChecks(), "guests/small");
+  scratch = mkdtempSync(join(tmpdir(), "dsec-image-"));
+  const folder = join(scratch, "root");
+  mkdirSync(join(folder, "bin"), { recursive: true });
+  writeFileSync(join(folder, "bin/small"), readFileSync(program), { mode: 0o755 });
+  writeFileSync(join(folder, "private"), "only root's\n", { mode: 0o600 });
+  image = join(scratch, "image.erofs");
+  execFileSync("mkfs.erofs", ["-x-1", image, folder], { stdio: "ignore" });
+  host = await testLauncher();
+});
+afterAll(async () => {
+  await host[Symbol.asyncDispose]();
+  rmSync(scratch, { recursive: true });
+});
+
+const erofs = (path: string) => ({ kind: "erofs", path }) as const;
+
+test("an EROFS image is the root, with nothing of the host in it", async () => {
+  const { sandbox, stdout, end } = await run(host.launcher, ["/bin/small", "list", "/"], {
+    image: erofs(image),
+  });
+  expect(end.exitCode).toBe(0);
+  expect(stdout.toString().trim().split("\n").sort()).toEqual([
+    "bin",
+    "dev",
+    "private",
+    "proc",
+    "sys",
+    "tmp",
+    "work",
+  ]);
+  expect(sandbox.observation.rootFilesystem).toBe("overlay");
+});
+
+test("its root's files belong to the sandbox's root", async () => {
+  const { stdout } = await run(host.launcher, ["/bin/small", "read", "/private"], { image: erofs(image) });
+  expect(stdout.toString()).toBe("only root's\n");
+});
+
+test("it is written to without being changed, by many at once", async () => {
+  const before = readFileSync(image);
+  const runs = Array.from({ length: 8 }, () =>
+    runKept(host.launcher, ["/bin/small", "append", "/private"], { image: erofs(image) }),
+  );
+  for (const { sandbox, end, stdout } of await Promise.all(runs)) {
+    expect([end.exitCode, stdout.toString()]).toEqual([0, "only root's\nmore\n"]);
+    await sandbox.destroy();
+  }
+  expect(readFileSync(image).equals(before)).toBe(true);
+});
+
+test("a file of the same name with another content is another image", async () => {
+  const path = join(scratch, "replaced.erofs");
+  for (const text of ["one\n", "two\n"]) {
+    const folder = join(scratch, `root-${text.trim()}`);
+    mkdirSync(join(folder, "bin"), { recursive: true });
+    writeFileSync(join(folder, "bin/small"), readFileSync(join(scratch, "root/bin/small")), { mode: 0o755 });
+    writeFileSync(join(folder, "private"), text);
+    rmSync(path, { force: true });
+    execFileSync("mkfs.erofs", ["-x-1", path, folder], { stdio: "ignore" });
+    const { stdout } = await run(host.launcher, ["/bin/small", "read", "/private"], { image: erofs(path) });
+    expect(stdout.toString()).toBe(text);
+  }
+});
+
+test("a file that is no EROFS, or only half of one, is refused with its own code", async () => {
+  const broken = join(scratch, "broken.erofs");
+  writeFileSync(broken, "not an image".repeat(1000));
+  await expect(host.launcher.launch(plan(["/bin/small"], { image: erofs(broken) }))).rejects.toMatchObject({
+    code: "IMAGE_INVALID",
+  });
+  writeFileSync(broken, readFileSync(image).subarray(0, 1500));
+  await expect(host.launcher.launch(plan(["/bin/small"], { image: erofs(broken) }))).rejects.toMatchObject({
+    code: "IMAGE_INVALID",
+  });
+  await expect(host.launcher.launch(plan(["/bin/small"], { image: erofs(scratch) }))).rejects.toMatchObject({
+    code: "IMAGE_INVALID",
+  });
+  await expect(
+    host.launcher.launch(plan(["/bin/small"], { image: erofs(join(scratch, "none")) })),
+  ).rejects.toMatchObject({
+    code: "IMAGE_NOT_FOUND",
+  });
+});
+
+test("a removed image leaves no trace on the host", async () => {
+  chmodSync(image, 0o600);
+  const mounts = readFileSync("/proc/self/mountinfo", "utf8");
+  expect(mounts).not.toContain("erofs");
+});

@@ -1,0 +1,264 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { startLauncher } from "#native/index.ts";
+import {
+  cgroupPrefixOf,
+  eventually,
+  hostPidsWith,
+  NO_TRACES,
+  plan,
+  run,
+  runKept,
+  shell,
+  type TestLauncher,
+  testLauncher,
+  tracesOf,
+} from "./sandboxes.ts";
+
+let host: TestLauncher;
+beforeAll(async () => {
+  host = await testLauncher();
+});
+afterAll(() => host[Symbol.asyncDispose]());
+
+/** The pid of the launcher that holds the folder, from its command line. */
+function launcherPid(stateDirectory: string): number {
+  const pids = hostPidsWith(stateDirectory).filter(
+    (pid) => readFileSync(`/proc/${pid}/comm`, "latin1") === "dsec-launcher\n",
+  );
+  expect(pids.length).toBe(1);
+  return pids[0]!;
+}
+
+function descriptorsOf(pid: number | "self"): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+describe("destroying a sandbox leaves nothing", () => {
+  test("of a living one either, and a second time is a no-op", async () => {
+    const sandbox = await host.launcher.launch(plan(shell("setsid sleep 98763 & sleep 98763")));
+    expect(tracesOf(host.stateDirectory).folders).toEqual([sandbox.id]);
+    await sandbox.destroy();
+    await sandbox.destroy();
+    expect((await sandbox.ended).reason).toBe("killed");
+    expect(hostPidsWith("98763")).toEqual([]);
+    expect(tracesOf(host.stateDirectory)).toEqual(NO_TRACES);
+  });
+
+  test("an id can be used again afterwards and not before", async () => {
+    const again = plan(["true"], { id: "again" });
+    const first = await host.launcher.launch(again);
+    await expect(host.launcher.launch(again)).rejects.toThrow("again already exists");
+    await first.destroy();
+    const second = await host.launcher.launch(again);
+    expect((await second.ended).exitCode).toBe(0);
+    await second.destroy();
+  });
+
+  test("files of other owners, modes without access, deep trees, long and odd names", async () => {
+    const script = `
+      mkdir locked && touch locked/in && chmod 0 locked
+      python3 - <<'P'
+import os
+os.chdir("/work")
+for _ in range(3000):
+    os.mkdir("d" * 40); os.chdir("d" * 40)
+open("bottom", "w").close()
+P
+      mkdir wide && cd wide && seq 3000 | xargs touch
+      touch -- "-rf" $'new\\nline' $'\\377' "$(printf 'n%.0s' $(seq 255))"
+      chmod 04777 -- -rf; ln -s / root; mkfifo fifo`;
+    const { sandbox, end, stderr } = await runKept(host.launcher, shell(script));
+    expect([end.exitCode, stderr.toString()]).toEqual([0, ""]);
+    await sandbox.destroy();
+    expect(tracesOf(host.stateDirectory)).toEqual(NO_TRACES);
+    expect(existsSync("/etc/passwd")).toBe(true);
+  });
+
+  test("a failed launch neither (B14)", async () => {
+    const failures = [
+      { limits: { memoryBytes: 1 } },
+      { workingDirectory: "/etc/passwd/x" },
+      { mounts: [{ source: "/nonexistent", target: "/x" }] },
+      { mounts: [{ source: "/etc/hostname", target: "/etc" }] },
+    ];
+    for (const changes of failures) {
+      // a limit too small for init may also let the launch pass and kill it at once
+      const outcome = await host.launcher.launch(plan(["true"], changes)).catch((error: Error) => error);
+      if (!(outcome instanceof Error)) await outcome.destroy();
+      expect(tracesOf(host.stateDirectory)).toEqual(NO_TRACES);
+    }
+    expect((await run(host.launcher, ["true"])).end.exitCode).toBe(0);
+  });
+});
+
+describe("nothing leaks", () => {
+  test("200 sandboxes one after another", async () => {
+    await run(host.launcher, ["true"]);
+    const pid = launcherPid(host.stateDirectory);
+    await eventually("the stock of network namespaces is full", () => descriptorsOf(pid) > 30);
+    const before = [descriptorsOf(pid), descriptorsOf("self")];
+    for (let i = 0; i < 200; i++) {
+      const { end, stdout } = await run(host.launcher, ["echo", String(i)]);
+      expect([end.exitCode, stdout.toString()]).toEqual([0, `${i}\n`]);
+    }
+    expect(tracesOf(host.stateDirectory)).toEqual(NO_TRACES);
+    await eventually(
+      "descriptors are as before",
+      () => descriptorsOf(pid) <= before[0]! && descriptorsOf("self") <= before[1]!,
+    );
+  });
+
+  test("50 at once, each with its own output, ids and end", async () => {
+    const runs = await Promise.all(
+      Array.from({ length: 50 }, (_, i) => runKept(host.launcher, shell(`echo ${i}; sleep 0.3; exit ${i}`))),
+    );
+    expect(runs.map(({ end }) => end.exitCode)).toEqual(runs.map((_, i) => i));
+    expect(runs.map(({ stdout }) => stdout.toString())).toEqual(runs.map((_, i) => `${i}\n`));
+    await Promise.all(runs.map(({ sandbox }) => sandbox.destroy()));
+    expect(tracesOf(host.stateDirectory)).toEqual(NO_TRACES);
+  });
+
+  test("output that nobody reads", async () => {
+    const before = descriptorsOf("self");
+    for (let i = 0; i < 10; i++) {
+      const sandbox = await host.launcher.launch(plan(["echo", "unread"]));
+      await sandbox.ended;
+      await sandbox.destroy();
+    }
+    await eventually("descriptors are as before", () => descriptorsOf("self") <= before);
+  });
+});
+
+describe("a launcher that is killed takes everything with it, and the next removes the rest", () => {
+  test("processes die at once; cgroups, folders and mounts are gone after the next start", async () => {
+    const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-crash-"));
+    const first = await startLauncher({ stateDirectory });
+    const running = await Promise.all(
+      Array.from({ length: 5 }, () => first.launch(plan(shell("(setsid sleep 98764 &); sleep 98764")))),
+    );
+    await eventually("the commands run", () => hostPidsWith("sleep\u000098764").length === 10);
+    const pid = launcherPid(stateDirectory);
+    process.kill(pid, "SIGKILL");
+    const lost = await first.lost;
+    expect(lost).toMatchObject({ code: "LAUNCHER_LOST" });
+    for (const sandbox of running)
+      await expect(sandbox.ended).rejects.toMatchObject({ code: "LAUNCHER_LOST" });
+    await expect(first.launch(plan(["true"]))).rejects.toMatchObject({ code: "LAUNCHER_LOST" });
+    await eventually("every process is dead", () => hostPidsWith("98764").length === 0, 2_000);
+    // what needs a hand is still there, as it would be after a power cut
+    expect(tracesOf(stateDirectory).folders.length).toBe(5);
+    expect(tracesOf(stateDirectory).cgroups.length).toBeGreaterThanOrEqual(5);
+    expect(tracesOf(stateDirectory).mounts).toEqual([]);
+
+    const second = await startLauncher({ stateDirectory });
+    expect(tracesOf(stateDirectory)).toEqual(NO_TRACES);
+    expect((await run(second, ["true"])).end.exitCode).toBe(0);
+    await second.close();
+    await first.close();
+    rmSync(stateDirectory, { recursive: true });
+  });
+
+  test("a living process in a left cgroup is killed by the next start", async () => {
+    const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-left-"));
+    const name = `${cgroupPrefixOf(stateDirectory)}left`;
+    const group = join("/sys/fs/cgroup/pids", name);
+    mkdirSync(join(group, "inner"), { recursive: true });
+    const { spawn } = await import("node:child_process");
+    const child = spawn("sleep", ["98765"], { stdio: "ignore" });
+    writeFileSync(join(group, "inner", "cgroup.procs"), String(child.pid));
+    const exited = new Promise((resolve) => child.on("exit", (_, signal) => resolve(signal)));
+    const launcher = await startLauncher({ stateDirectory });
+    expect(await exited).toBe("SIGKILL");
+    expect(existsSync(group)).toBe(false);
+    await launcher.close();
+    rmSync(stateDirectory, { recursive: true });
+  });
+
+  test("clean-up never walks through a link (B70)", async () => {
+    const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-link-"));
+    const precious = mkdtempSync(join(tmpdir(), "dsec-precious-"));
+    writeFileSync(join(precious, "file"), "kept");
+    mkdirSync(join(stateDirectory, "sandboxes"));
+    symlinkSync(precious, join(stateDirectory, "sandboxes/link"));
+    symlinkSync(precious, join(stateDirectory, "host-image"));
+    const launcher = await startLauncher({ stateDirectory });
+    await launcher.close();
+    expect(readFileSync(join(precious, "file"), "utf8")).toBe("kept");
+    rmSync(stateDirectory, { recursive: true });
+    rmSync(precious, { recursive: true });
+  });
+});
+
+describe("a launcher", () => {
+  test("refuses a folder that another living one holds, and leaves that one alone", async () => {
+    const sandbox = await host.launcher.launch(plan(["sleep", "60"]));
+    await expect(startLauncher({ stateDirectory: host.stateDirectory })).rejects.toMatchObject({
+      code: "HOST_UNSUITABLE",
+      message: expect.stringContaining("another living launcher"),
+    });
+    expect(existsSync(`/proc/${sandbox.pid}`)).toBe(true);
+    await sandbox.destroy();
+  });
+
+  test("that is closed ends every sandbox first, and a second close is a no-op", async () => {
+    const own = await testLauncher();
+    const sandbox = await own.launcher.launch(plan(["sleep", "98766"]));
+    await own.launcher.close();
+    await own.launcher.close();
+    expect((await sandbox.ended).reason).toBe("killed");
+    expect(hostPidsWith("98766")).toEqual([]);
+    expect(tracesOf(own.stateDirectory)).toEqual(NO_TRACES);
+    expect(hostPidsWith(own.stateDirectory)).toEqual([]);
+    await expect(own.launcher.launch(plan(["true"]))).rejects.toMatchObject({ code: "LAUNCHER_LOST" });
+    rmSync(own.stateDirectory, { recursive: true });
+  });
+
+  test("ends with the process that started it, sweeping up first", async () => {
+    const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-orphan-"));
+    const { spawn } = await import("node:child_process");
+    const program = `
+      import { startLauncher } from "#native/index.ts";
+      const launcher = await startLauncher({ stateDirectory: ${JSON.stringify(stateDirectory)} });
+      await launcher.launch(${JSON.stringify(plan(["sleep", "98767"]))});
+      console.log("running");`;
+    const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+      cwd: new URL("../..", import.meta.url),
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    await new Promise((resolve) => child.stdout.once("data", resolve));
+    await eventually("the command runs", () => hostPidsWith("98767").length > 0);
+    child.kill("SIGKILL");
+    await eventually(
+      "sandbox and launcher are gone",
+      () => hostPidsWith("98767").length + hostPidsWith(stateDirectory).length === 0,
+    );
+    expect(tracesOf(stateDirectory)).toEqual(NO_TRACES);
+    rmSync(stateDirectory, { recursive: true });
+  });
+
+  test("shows none of its mounts on the host, and shares no namespace of its sandboxes", () => {
+    const pid = launcherPid(host.stateDirectory);
+    expect(readlinkSync(`/proc/${pid}/ns/mnt`)).not.toBe(readlinkSync("/proc/self/ns/mnt"));
+    expect(tracesOf(host.stateDirectory).mounts).toEqual([]);
+  });
+
+  test("says what is missing when its folder cannot be made", async () => {
+    await expect(startLauncher({ stateDirectory: "/proc/none/state" })).rejects.toMatchObject({
+      code: "HOST_UNSUITABLE",
+      message: expect.stringContaining("/proc/none/state"),
+    });
+  });
+});
