@@ -1,0 +1,52 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { openPglite } from "#gateway/node/pglite.ts";
+import { createStore } from "#gateway/store/store.ts";
+import { newKey, submit } from "./support.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "dsec-test-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const root = new URL("../../../", import.meta.url);
+
+test("what was stored is there when the folder is opened again", async () => {
+  const data = join(folder, "kept", "data");
+  const first = createStore(await openPglite(data));
+  const { task } = await submit(first, await newKey(first));
+  await first.close();
+  const second = createStore(await openPglite(data));
+  expect((await second.listTasks({ keyId: null, limit: 10 })).items).toEqual([task]);
+  await second.close();
+  expect(existsSync(`${data}.lock`)).toBe(false);
+});
+
+test("a folder that is open is not opened a second time, and one whose process was killed is", async () => {
+  const data = join(folder, "locked");
+  const { sql } = await openPglite(data);
+  await expect(openPglite(data)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  expect(await sql.query("select 1 as one")).toEqual([{ one: 1 }]);
+  await sql.close();
+
+  const script = `import { openPglite } from "#gateway/node/pglite.ts";
+    await openPglite(process.argv[1]); process.kill(process.pid, "SIGKILL");`;
+  const args = ["--input-type=module-typescript", "-e", script, data];
+  expect(spawnSync(process.execPath, args, { cwd: root }).signal).toBe("SIGKILL");
+  expect(existsSync(`${data}.lock`)).toBe(true);
+  const again = await openPglite(data);
+  expect(await again.sql.query("select 1 as one")).toEqual([{ one: 1 }]);
+  await again.sql.close();
+});
+
+test("a temporary database leaves nothing behind, closed or not", async () => {
+  const script = `import { openPglite } from "#gateway/node/pglite.ts";
+    const { sql } = await openPglite(null); if (process.argv[1] === "close") await sql.close(); process.exit(0);`;
+  for (const how of ["close", "exit"]) {
+    const home = mkdtempSync(join(folder, "tmp-"));
+    const args = ["--input-type=module-typescript", "-e", script, how];
+    const run = spawnSync(process.execPath, args, { cwd: root, env: { ...process.env, TMPDIR: home } });
+    expect(run.status, String(run.stderr)).toBe(0);
+    expect(readdirSync(home)).toEqual([]);
+  }
+});
