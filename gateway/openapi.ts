@@ -73,17 +73,32 @@ const NAMED = {
   Jwk: JwkSchema,
 };
 
-/** Generated apart from the routes, whose registry must not gather them at every call. */
+/**
+ * Each as the library writes it out: the body of an answer in a document of their own. Its way to register a schema
+ * works only for those that were made after the library was loaded, and core/ may come first.
+ */
 function namedSchemas(): Record<string, unknown> {
   const apart = new OpenAPIHono();
-  for (const [name, schema] of Object.entries(NAMED)) apart.openAPIRegistry.register(name, schema);
-  const { components } = apart.getOpenAPI31Document({ openapi: "3.1.0", info: { title: "", version: "" } });
-  return Object.fromEntries(Object.keys(NAMED).map((name) => [name, components?.schemas?.[name]]));
+  for (const [name, schema] of Object.entries(NAMED)) {
+    const content = { "application/json": { schema } };
+    apart.openAPIRegistry.registerPath({
+      method: "get",
+      path: `/${name}`,
+      responses: { 200: { description: name, content } },
+    });
+  }
+  const { paths } = apart.getOpenAPI31Document({ openapi: "3.1.0", info: { title: "", version: "" } });
+  return Object.fromEntries(
+    Object.keys(NAMED).map((name) => {
+      const answer = paths?.[`/${name}`]?.get?.responses?.[200];
+      return [name, answer.content["application/json"].schema];
+    }),
+  );
 }
 
 /**
  * Puts a reference wherever a named schema is spelt out. The library refers only to schemas that it has wrapped
- * itself, and ours stand in core/, which knows nothing of it.
+ * itself.
  */
 function referTo(named: Record<string, unknown>, whole: object) {
   const names = new Map<string, string>();
