@@ -9,9 +9,9 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { closedLoop, median } from "#bench/support/figures.ts";
+import { nodeCrypto } from "#gateway/node/crypto-engine.ts";
 import { createFileSigner } from "#gateway/node/file-signer.ts";
 import { openPkcs11Token } from "#gateway/node/pkcs11-signer.ts";
-import { importNodeKey } from "#gateway/node/verification-key.ts";
 import type { Signer } from "#gateway/ports.ts";
 import { type IssueRequest, issueAttestation } from "#gateway/signing/issue.ts";
 import { createKeyRing } from "#gateway/signing/key-ring.ts";
@@ -87,7 +87,7 @@ async function issueEach(requests: Request[], keys: IssueRequest["keys"]): Promi
   const tokens: string[] = [];
   let next = 0;
   await closedLoop(CALLERS, requests.length, async () => {
-    tokens.push((await issueAttestation({ ...requests[next++]!, keys, importKey: importNodeKey })).jwt);
+    tokens.push((await issueAttestation({ ...requests[next++]!, keys, crypto: nodeCrypto })).jwt);
   });
   return tokens;
 }

@@ -169,6 +169,13 @@ export type KeyRing = {
   jwks(): { keys: (Signer["publicJwk"] & { kid: string; alg: string; use: "sig" })[] };
 };
 
+/** What checking evidence computes most; every engine gives the same answers. */
+export type CryptoEngine = {
+  /** An executor's public key; refuses one that proves nothing, as importJwk does. */
+  importKey(jwk: PublicKey): Promise<VerificationKey>;
+  sha256(text: string): Digest | Promise<Digest>;
+};
+
 export type GatewayConfig = {
   /** `iss` of attestations and `aud` of executor tokens: the public origin of this gateway. */
   issuer: string;
@@ -182,8 +189,8 @@ export type GatewayPorts = {
   wake: Wake;
   blobs: BlobStore;
   keys: KeyRing;
-  /** Imports executors' public keys to check evidence with; WebCrypto does where the runtime has nothing faster. */
-  importKey?: ((jwk: PublicKey) => Promise<VerificationKey>) | undefined;
+  /** WebCrypto does where the runtime has nothing faster. */
+  crypto?: CryptoEngine | undefined;
   config: GatewayConfig;
   /** Milliseconds since the epoch. For token times and rate limits, never for leases. */
   now(): number;

@@ -10,7 +10,7 @@ import { serve } from "@hono/node-server";
 import { DsecError } from "#core/errors.ts";
 import { createApp } from "../app.ts";
 import type { GatewayPorts } from "../ports.ts";
-import { importNodeKey } from "./verification-key.ts";
+import { nodeCrypto } from "./crypto-engine.ts";
 
 export type RunningGateway = {
   /** Where it listens, without a trailing slash. */
@@ -38,7 +38,7 @@ export async function startGateway(options: {
 }): Promise<RunningGateway> {
   const { ports, host, port } = options;
   const closing = new AbortController();
-  const app = createApp({ importKey: importNodeKey, ...ports }, { closing: closing.signal });
+  const app = createApp({ crypto: nodeCrypto, ...ports }, { closing: closing.signal });
   serveReferenceFiles(app);
   const server = await listen(app, host, port);
   const sweeper = sweepLeases(ports, closing.signal);

@@ -283,7 +283,7 @@ async function giveBack(
 }
 
 async function attest(
-  { keys, config, now, blobs, metrics, importKey }: Gateway,
+  { keys, config, now, blobs, metrics, crypto }: Gateway,
   held: HeldLease,
   result: Result | null,
   evidence: string,
@@ -296,7 +296,7 @@ async function attest(
     result,
     evidence,
     blobSize: (digest) => contentSize(blobs, digest),
-    importKey,
+    crypto,
   });
   metrics.count("dsec_attestations_issued_total", "Attestations issued.");
   return attestation;

@@ -14,8 +14,8 @@ import type { PublicKey } from "#core/wire/executors.ts";
 import type { Result } from "#core/wire/tasks.ts";
 import { importExecutorKey, verifyEvidence } from "#trace/attestation/evidence.ts";
 import { signJws } from "#trace/attestation/jws.ts";
-import type { VerificationKey } from "#trace/attestation/keys.ts";
-import type { HeldLease, KeyRing } from "../ports.ts";
+import { importJwk, type VerificationKey } from "#trace/attestation/keys.ts";
+import type { CryptoEngine, HeldLease, KeyRing } from "../ports.ts";
 
 export type IssueRequest = {
   keys: KeyRing;
@@ -31,8 +31,8 @@ export type IssueRequest = {
   evidence: string;
   /** Size of what was uploaded under a digest, or null. */
   blobSize(digest: Digest): Promise<number | null>;
-  /** How executors' keys are imported; one way for the life of the process. */
-  importKey?: ((jwk: PublicKey) => Promise<VerificationKey>) | undefined;
+  /** One engine for the life of the process: the keys that it imports are kept. */
+  crypto?: CryptoEngine | undefined;
 };
 
 /**
@@ -43,8 +43,8 @@ export type IssueRequest = {
  * SIGNER_UNAVAILABLE: the signing key cannot be reached.
  */
 export async function issueAttestation(request: IssueRequest): Promise<Attestation> {
-  const { held, keys, now } = request;
-  const key = await executorKey(held.executorKey, request.importKey);
+  const { held, keys, now, crypto = webCrypto } = request;
+  const key = await executorKey(held.executorKey, crypto);
   const { evidence, kid } = await verifyEvidence(request.evidence, key);
   match(held, "kid", kid, held.executorId);
   matchLease(evidence, held);
@@ -59,7 +59,7 @@ export async function issueAttestation(request: IssueRequest): Promise<Attestati
     jti: id,
     iat: issuedAtS,
     jkt: key.thumbprint,
-    evidenceDigest: await sha256(request.evidence),
+    evidenceDigest: await crypto.sha256(request.evidence),
   });
   const header = { alg: signer.alg, kid: signer.kid, typ: TYP.attestation };
   return {
@@ -196,15 +196,18 @@ function mismatch(
   );
 }
 
+/** What every runtime has. */
+const webCrypto: CryptoEngine = { importKey: importJwk, sha256 };
+
 /** Imported keys of the executors that sent evidence lately: an import costs as much as a verification. */
 const executorKeys = new Map<string, Promise<VerificationKey>>();
 const EXECUTOR_KEYS_KEPT = 1024;
 
-function executorKey(publicKey: PublicKey, importKey?: IssueRequest["importKey"]): Promise<VerificationKey> {
+function executorKey(publicKey: PublicKey, engine: CryptoEngine): Promise<VerificationKey> {
   const known = executorKeys.get(publicKey.x);
   if (known) return known;
   if (executorKeys.size >= EXECUTOR_KEYS_KEPT) executorKeys.delete(executorKeys.keys().next().value!);
-  const imported = importExecutorKey(publicKey, importKey);
+  const imported = importExecutorKey(publicKey, engine.importKey);
   executorKeys.set(publicKey.x, imported);
   imported.catch(() => executorKeys.delete(publicKey.x));
   return imported;

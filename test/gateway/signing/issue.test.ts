@@ -5,7 +5,8 @@ import { LIMITS } from "#core/limits.ts";
 import { END_REASONS } from "#core/task.ts";
 import { type Evidence, TYP } from "#core/wire/attestations.ts";
 import type { Result } from "#core/wire/tasks.ts";
-import type { HeldLease, Signer } from "#gateway/ports.ts";
+import { nodeCrypto } from "#gateway/node/crypto-engine.ts";
+import type { CryptoEngine, HeldLease, Signer } from "#gateway/ports.ts";
 import { issueAttestation } from "#gateway/signing/issue.ts";
 import { createKeyRing } from "#gateway/signing/key-ring.ts";
 import { generateWebCryptoSigner } from "#gateway/signing/webcrypto-signer.ts";
@@ -26,6 +27,7 @@ async function issue(changes: {
   result?: Result | null;
   blobSize?: (digest: string) => Promise<number | null>;
   by?: Signer;
+  crypto?: CryptoEngine | undefined;
 }) {
   const evidence = structuredClone(attempt.evidence);
   changes.evidence?.(evidence);
@@ -37,6 +39,7 @@ async function issue(changes: {
     result: changes.result === undefined ? attempt.result : changes.result,
     evidence: changes.jws ?? (await executor.sendEvidence(evidence)),
     blobSize: changes.blobSize ?? attempt.blobSize,
+    crypto: changes.crypto,
   });
 }
 
@@ -85,6 +88,30 @@ test.each(["EdDSA", "ES256"] as const)(
     });
   },
 );
+
+test("Node's own crypto and WebCrypto judge and attest alike", async () => {
+  const thief = new TestExecutor();
+  const forged = await forgeJws(
+    { alg: "EdDSA", kid: executor.id, typ: TYP.evidence },
+    attempt.evidence,
+    thief.sign,
+  );
+  for (const crypto of [nodeCrypto, undefined]) {
+    // a key of its own, so that this engine and not an earlier test's imports it
+    const fresh = new TestExecutor();
+    const held = { ...attempt.held, executorId: fresh.id, executorKey: fresh.publicKey };
+    const jws = await fresh.sendEvidence({ ...attempt.evidence, executor_id: fresh.id });
+    const { jwt } = await issue({ jws, held, crypto });
+    const claims = await verifyAttestation(jwt, { jwks: keys.jwks(), issuer: ISSUER, now: NOW_MS });
+    expect(claims.dsec.evidence_digest).toBe(await sha256(jws));
+    await expect(issue({ jws: forged, held, crypto })).rejects.toMatchObject({ code: "EVIDENCE_INVALID" });
+    const neutral = { ...fresh.publicKey, x: Buffer.from([1, ...new Uint8Array(31)]).toString("base64url") };
+    await expect(issue({ jws, held: { ...held, executorKey: neutral }, crypto })).rejects.toMatchObject({
+      code: "EVIDENCE_INVALID",
+      message: expect.stringMatching(/small order/),
+    });
+  }
+});
 
 test("members in another order are the same result, and a task without a nonce has no eat_nonce", async () => {
   const { outcome, outputs, stdout, stderr } = attempt.result;

@@ -1,13 +1,21 @@
 import { createHash, createPublicKey, type JsonWebKeyInput, type KeyObject, verify } from "node:crypto";
 import { DsecError } from "#core/errors.ts";
+import { digestOf } from "#core/json.ts";
 import { encodeBase64url } from "#trace/attestation/base64url.ts";
 import { readJwk, thumbprintInput, type VerificationKey } from "#trace/attestation/keys.ts";
+import type { CryptoEngine } from "../ports.ts";
 
 /**
- * The same key as importJwk makes, over node:crypto: its one-shot call verifies on this thread in half of the CPU time
- * that WebCrypto needs to hand 2 KiB to another one. Refuses the same JWKs with the same words.
+ * node:crypto's one-shot calls work on this thread. WebCrypto hands every 2 KiB to another one and back, which costs
+ * more CPU time than the hash itself and as much as half a verification.
  */
-export async function importNodeKey(jwk: unknown): Promise<VerificationKey> {
+export const nodeCrypto: CryptoEngine = {
+  importKey: importNodeKey,
+  sha256: (text) => digestOf(createHash("sha256").update(text).digest()),
+};
+
+/** The same key as importJwk makes, over node:crypto. Refuses the same JWKs with the same words. */
+async function importNodeKey(jwk: unknown): Promise<VerificationKey> {
   const { publicJwk, alg } = readJwk(jwk);
   let key: KeyObject;
   try {
