@@ -6,8 +6,8 @@ import { readJwk, thumbprintInput, type VerificationKey } from "#trace/attestati
 import type { CryptoEngine } from "../ports.ts";
 
 /**
- * node:crypto's one-shot calls work on this thread. WebCrypto hands every 2 KiB to another one and back, which costs
- * more CPU time than the hash itself and as much as half a verification.
+ * node:crypto's one-shot calls work on this thread. WebCrypto hands each 2 KiB to another one and back, which costs
+ * more CPU time than the hash itself (bench/attest.ts).
  */
 export const nodeCrypto: CryptoEngine = {
   importKey: importNodeKey,

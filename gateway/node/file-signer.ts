@@ -13,8 +13,8 @@ import type { Signer } from "../ports.ts";
 
 /**
  * A signer over a private key in this process's memory, for development and single machines; keys that must not
- * be copied belong in an HSM (pkcs11-signer.ts). node:crypto's one-shot call signs an attestation in 45 µs, WebCrypto's
- * in 120 µs.
+ * be copied belong in an HSM (pkcs11-signer.ts). node:crypto's one-shot call signs on this thread
+ * in about 45 µs.
  * @param privateJwk `{kty, crv, x, [y,] d}` for Ed25519 or P-256; errors never quote it
  */
 export function createFileSigner(privateJwk: unknown): Signer {
