@@ -30,8 +30,11 @@ export function gatewayOption(): Option {
   ).env("DSEC_GATEWAY");
 }
 
+/** The data folder where none is named: in the current folder. */
+export const DEFAULT_DATA = ".dsec";
+
 export function dataOption(): Option {
-  return new Option("--data <dir>", "data folder").env("DSEC_DATA").default(".dsec");
+  return new Option("--data <dir>", "data folder").env("DSEC_DATA").default(DEFAULT_DATA);
 }
 
 /** The one JSON value of a command with `--json`. */

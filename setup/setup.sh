@@ -24,6 +24,7 @@ test_packages="
 /usr/bin/softhsm2-util                     softhsm2
 /bin/busybox                               busybox-static
 /usr/bin/redis-server                      redis-server
+/usr/bin/redis-server                      redis-server
 "
 
 main() {

@@ -1,8 +1,10 @@
+import { relative } from "node:path";
 import { createClient } from "#sdk/client.ts";
 import { DEFAULT_PORT, type OpenGateway } from "../compose.ts";
 import { plainLog } from "../log.ts";
 import {
   type Command,
+  DEFAULT_DATA,
   dataOption,
   EXIT,
   examples,
@@ -62,7 +64,7 @@ async function up(options: Options): Promise<void> {
     note(`DSec serves ${opened.gateway.url} (ready after ${duration(performance.now() - startedMs)})\n`);
     if (options.demo || options.once) await demo(opened, options, stop.signal);
     if (!options.once && !stop.signal.aborted) {
-      invite(opened);
+      invite(opened, options.data);
       await new Promise<void>((resolve) =>
         stop.signal.addEventListener("abort", () => resolve(), { once: true }),
       );
@@ -88,7 +90,7 @@ async function demo(opened: OpenGateway, options: Options, stop: AbortSignal): P
   const paint = paintFor(out);
   if (wrong.length === 0) {
     out.write(
-      `${paint("green", `All ${results.length} tasks ended as they must`)}; outputs and attestations are in ${folder.demo},\n` +
+      `${paint("green", `All ${results.length} tasks ended as they must`)}; outputs and attestations are in ${relative(".", folder.demo)},\n` +
         "each verified offline with nothing but jwks.json beside them.\n",
     );
   } else {
@@ -97,17 +99,18 @@ async function demo(opened: OpenGateway, options: Options, stop: AbortSignal): P
   }
 }
 
-function invite({ gateway, folder }: OpenGateway): void {
+function invite({ gateway, folder }: OpenGateway, data: string): void {
+  const where = data === DEFAULT_DATA ? "" : ` --data ${folder.path}`;
   const paint = paintFor(process.stderr);
   const line = (what: string, how: string) => `  ${what.padEnd(22)}${paint("bold", how)}`;
   note(
     [
       "",
       `Serving ${paint("bold", gateway.url)} until Ctrl-C. In another terminal:`,
-      line("run a command", "./dsec run -- python3 -c 'print(6 * 7)'"),
-      line("see the tasks", "./dsec task list"),
-      line("make a client's key", "./dsec key create laptop"),
-      line("verify the examples", `./dsec verify ${folder.demo}`),
+      line("run a command", `./dsec run${where} -- python3 -c 'print(6 * 7)'`),
+      line("see the tasks", `./dsec task list${where}`),
+      line("make a client's key", `./dsec key create laptop${where}`),
+      line("verify the examples", `./dsec verify ${relative(".", folder.demo)}`),
       line("read the API", `${gateway.url}/docs`),
     ].join("\n"),
   );

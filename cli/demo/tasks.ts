@@ -14,8 +14,8 @@ export type DemoTask = {
   expected: { state: TaskState; reason: EndReason; exitCode?: number };
 };
 
-/** A quarter of a core each, so that they run side by side on a small machine too. */
-const SMALL = { cpu_cores: 0.25, memory_mb: 128, pids: 64, disk_mb: 64 };
+/** A fifth of a core each, so that they run side by side on a small machine too. */
+const SMALL = { cpu_cores: 0.2, memory_mb: 128, pids: 64, disk_mb: 64 };
 const SUCCEEDS = { state: "succeeded", reason: "exited", exitCode: 0 } as const;
 
 export const DEMO_TASKS: DemoTask[] = [
