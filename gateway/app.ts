@@ -12,6 +12,7 @@ import { attestationRoutes } from "./routes/attestations.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { executorRoutes } from "./routes/executors.ts";
 import { keyRoutes } from "./routes/keys.ts";
+import { leaseEndRoutes } from "./routes/lease-ends.ts";
 import { leaseRoutes } from "./routes/leases.ts";
 import { outputRoutes } from "./routes/outputs.ts";
 import { systemRoutes } from "./routes/system.ts";
@@ -64,6 +65,7 @@ export function createApp(
     outputRoutes,
     artifactRoutes,
     leaseRoutes,
+    leaseEndRoutes,
     executorRoutes,
     keyRoutes,
     attestationRoutes,

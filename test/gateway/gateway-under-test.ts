@@ -38,10 +38,10 @@ export const CAPACITY: WireResources = {
 export type TestGateway = Awaited<ReturnType<typeof openTestGateway>>;
 
 export async function openTestGateway(options: { rateRequestsPerS?: number; rateBurst?: number } = {}) {
-  const directory = await mkdtemp(join(tmpdir(), "dsec-gateway-test-"));
   const database = new PGlite();
   const sql = pgliteSql(database);
   await migrate(sql);
+  const directory = await mkdtemp(join(tmpdir(), "dsec-gateway-test-"));
   const wake = createLocalWake();
   const store = createStore({ sql, wake });
   const logged: Parameters<GatewayPorts["log"]>[0][] = [];
