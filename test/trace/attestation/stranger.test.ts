@@ -34,7 +34,10 @@ test("the five lines of docs/attestation.md verify an attestation, and refuse a 
   const page = readFileSync(join(ROOT, "docs/attestation.md"), "utf8");
   const lines = /```js\n([\s\S]*?)```/.exec(page)![1]!;
   expect(lines.trim().split("\n")).toHaveLength(5);
-  writeFileSync(join(folder, "verify.mjs"), `const issuer = ${JSON.stringify(ISSUER)};\n${lines}`);
+  writeFileSync(
+    join(folder, "verify.mjs"),
+    `const issuer = ${JSON.stringify(ISSUER)};\n${lines}console.log(JSON.stringify(payload));\n`,
+  );
   const { attestation, jwks, held } = await issuedAttestation({ nowMs: Date.now() });
   writeFileSync(join(folder, "jwks.json"), JSON.stringify(jwks));
   const run = (jwt: string) => {
