@@ -179,7 +179,9 @@ export class GatewayClient {
     const sentAtMs = performance.now();
     let response: Response;
     try {
-      response = await this.#fetch(new Request(this.#url + path, { method, ...init }));
+      const request = new Request(this.#url + path, { method, ...init });
+      // A gateway in the same process answers when it likes; an abort or the time limit does not wait for it.
+      response = await Promise.race([this.#fetch(request), rejectOnAbort(request.signal)]);
     } catch (cause) {
       options.signal?.throwIfAborted();
       throw this.#unreachable(method, path, (cause as Error).message, cause);
@@ -227,6 +229,13 @@ export class GatewayClient {
     const message = `gateway ${this.#url}: ${method} ${path}: ${why}`;
     return new DsecError("GATEWAY_UNREACHABLE", message.slice(0, LIMITS.errorTextChars), { cause });
   }
+}
+
+function rejectOnAbort(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 }
 
 type CallOptions = {

@@ -236,10 +236,12 @@ class RunningExecutor implements Executor {
 
   #onLease(lease: Lease, askedAtMs: number): void {
     const held = this.#leases.add(lease, askedAtMs);
-    const attempt = this.#run(held).finally(() => {
-      this.#leases.remove(lease.lease_id);
-      this.#attempts.delete(attempt);
-    });
+    const attempt = this.#run(held)
+      .catch(this.#parts.onFailure)
+      .finally(() => {
+        this.#leases.remove(lease.lease_id);
+        this.#attempts.delete(attempt);
+      });
     this.#attempts.add(attempt);
   }
 

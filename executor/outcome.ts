@@ -4,10 +4,10 @@ import type { SandboxEnd } from "#native/index.ts";
 
 /**
  * The outcome of an attempt from the facts that the launcher gives. What ended the command is never inferred from
- * an exit code: `exit 137` and death by SIGKILL differ.
- * @param cancelled whether this executor killed the sandbox because its client cancelled the task
+ * an exit code: `exit 137` and death by SIGKILL differ. A sandbox is killed only for a cancellation here; one that
+ * is killed for another reason has no outcome.
  */
-export function outcomeOf(end: SandboxEnd, cancelled: boolean): Outcome {
+export function outcomeOf(end: SandboxEnd): Outcome {
   const signal = end.signal === null ? null : signalName(end.signal);
   const code = end.exitCode ?? (end.signal === null ? null : 128 + end.signal);
   switch (end.reason) {
@@ -25,9 +25,7 @@ export function outcomeOf(end: SandboxEnd, cancelled: boolean): Outcome {
     case "disk_full":
       return { reason: "disk_full", exit_code: end.exitCode, signal: null, message: end.message };
     case "killed":
-      return cancelled
-        ? { reason: "cancelled", exit_code: end.exitCode, signal: null, message: null }
-        : launchFailed("the sandbox was killed by its executor");
+      return { reason: "cancelled", exit_code: end.exitCode, signal: null, message: null };
   }
 }
 

@@ -90,8 +90,11 @@ async function followSandbox(
     ]);
     const stop = stopOf(held);
     if (stop === "lost" || stop === "released") throw stop;
+    if (end.reason === "killed" && stop !== "cancelled") {
+      throw new DsecError("LAUNCHER_LOST", `sandbox ${sandbox.id} was killed, and not by its executor`);
+    }
     const lived = { observation: sandbox.observation, launchUs: sandbox.launchUs, end };
-    const ended = outcomeOf(end, stop === "cancelled");
+    const ended = outcomeOf(end);
     const { outputs, outcome } = await collect(sandbox, held, folder, ended);
     const destroyed = sandbox.destroy();
     destroyed.catch(() => {}); // awaited by the caller, perhaps after it has met another failure

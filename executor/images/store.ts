@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { createReadStream, existsSync } from "node:fs";
 import { chmod, mkdir, open, readdir, readFile, rename, rm, stat, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -22,9 +22,16 @@ export class ImageStore {
     this.directory = directory;
   }
 
+  /** Opens the store and removes what imports that were killed left half made. */
   static async open(dataDirectory: string): Promise<ImageStore> {
     const directory = join(dataDirectory, "images");
     await mkdir(directory, { recursive: true, mode: 0o700 });
+    for (const name of await readdir(directory)) {
+      const pid = /^importing-(\d+)-/.exec(name)?.[1];
+      if (pid !== undefined && !isAlive(Number(pid))) {
+        await rm(join(directory, name), { recursive: true, force: true });
+      }
+    }
     return new ImageStore(directory);
   }
 
@@ -185,6 +192,10 @@ async function withLock<T>(path: string, work: () => Promise<T>): Promise<T> {
 async function syncFile(path: string): Promise<void> {
   const file = await open(path, "r");
   await file.sync().finally(() => file.close());
+}
+
+function isAlive(pid: number): boolean {
+  return existsSync(`/proc/${pid}`);
 }
 
 async function isFile(path: string): Promise<boolean> {

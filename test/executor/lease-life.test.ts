@@ -156,6 +156,28 @@ test("a finished result that could not be delivered goes out in the executor's n
   await eventually(async () => (await attemptFolders()).length === 0);
 });
 
+test("a task that is cancelled before its command began ends as cancelled, and is attested", async () => {
+  const started = Promise.withResolvers<void>();
+  const cancelled = Promise.withResolvers<void>();
+  await rig.start({
+    fetch: async (request) => {
+      if (request.url.endsWith("/start")) {
+        started.resolve();
+        await cancelled.promise;
+      }
+      return rig.fetch(request);
+    },
+  });
+  const { id } = await rig.submit({ command: ["sleep", "76543.5"] });
+  await started.promise;
+  await rig.client.ok("POST", `/v1/tasks/${id}/cancel`);
+  await eventually(() => rig.events.some(({ type }) => type === "ended"));
+  cancelled.resolve();
+  const { task, attestations } = await rig.finished(id);
+  expect(task).toMatchObject({ state: "cancelled", result: { outcome: { reason: "cancelled" } } });
+  expect(attestations).toHaveLength(1);
+});
+
 test("a drain lets running tasks end, pulls no more, and closes", async () => {
   const executor = await rig.start();
   const running = await rig.submit({ command: ["sh", "-c", "sleep 1; echo done"] });
