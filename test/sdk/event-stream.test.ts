@@ -16,7 +16,7 @@ async function parse(text: string, cuts: number[] = []): Promise<(ServerEvent | 
   const bytes = new TextEncoder().encode(text);
   const at = [...new Set(cuts.map((cut) => cut % (bytes.length + 1)))].sort((a, b) => a - b);
   const pieces = [...at, bytes.length].map((end, i) => bytes.slice(i === 0 ? 0 : at[i - 1], end));
-  const events = [];
+  const events: (ServerEvent | "alive")[] = [];
   for await (const event of serverEvents(body(pieces))) events.push(event);
   return events;
 }

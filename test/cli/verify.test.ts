@@ -1,0 +1,163 @@
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { LIMITS } from "#core/limits.ts";
+import { ISSUER, issuedAttestation } from "#test/support/attestation.ts";
+import { dsec, type Ended } from "./dsec.ts";
+
+let folder: string;
+/** `good/` is one result with its keys; `many/` holds keys and two results below. */
+let good: string;
+let many: string;
+let keys: Server;
+let keysUrl: string;
+let fetches = 0;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "dsec-verify-"));
+  good = join(folder, "good");
+  many = join(folder, "many");
+  // the command judges by the real time, so these are of now
+  const issued = await issuedAttestation({ nowMs: Date.now() - 5_000 });
+  for (const result of [good, join(many, "one"), join(many, "two")]) {
+    mkdirSync(result, { recursive: true });
+    for (const [path, content] of issued.files) {
+      writeFileSync(join(result, path.replace(/^\/work\//, "")), content);
+    }
+    writeFileSync(join(result, "attestation.jwt"), `${issued.attestation.jwt}\n`);
+  }
+  const jwks = JSON.stringify(issued.jwks);
+  writeFileSync(join(good, "jwks.json"), jwks);
+  writeFileSync(join(many, "jwks.json"), jwks);
+  keys = createServer((_, response) => {
+    fetches++;
+    response.setHeader("content-type", "application/json").end(jwks);
+  });
+  await new Promise<void>((resolve) => keys.listen(0, "127.0.0.1", resolve));
+  keysUrl = `http://127.0.0.1:${(keys.address() as AddressInfo).port}/.well-known/jwks.json`;
+});
+
+afterAll(async () => {
+  await new Promise((resolve) => keys.close(resolve));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** A copy of the good result with something about it changed. */
+function changed(name: string, change: (folder: string) => void): string {
+  const copy = join(folder, name);
+  cpSync(good, copy, { recursive: true });
+  change(copy);
+  return copy;
+}
+
+function firstOf(ended: Ended): { state: string; code?: string; files?: string[] } {
+  return JSON.parse(ended.stdout.toString())[0];
+}
+
+test("a folder verifies offline and says in words what is proven and what is not", async () => {
+  const ended = await dsec(["verify", good]);
+  expect(ended.stderr).toContain(join(good, "jwks.json"));
+  expect(ended.code).toBe(0);
+  const text = ended.stdout.toString();
+  expect(text).toMatch(/✓ verified/);
+  expect(text).toMatch(/Proven\n[\s\S]*Not proven\n/);
+  expect(text.replace(/\s+/g, " ")).toContain("whoever made the one could have made the other");
+  expect(fetches).toBe(0);
+});
+
+test("a folder of results verifies each with the keys above them", async () => {
+  const ended = await dsec(["verify", many, "--json", "--issuer", ISSUER, "--nonce", "client-nonce-1"]);
+  expect(ended.code).toBe(0);
+  expect(JSON.parse(ended.stdout.toString()).map(({ state }: { state: string }) => state)).toEqual([
+    "verified",
+    "verified",
+  ]);
+});
+
+test("the attestation alone verifies, against keys in a file or at a URL", async () => {
+  const jwt = join(many, "one", "attestation.jwt");
+  expect((await dsec(["verify", jwt, "--jwks", join(good, "jwks.json")])).code).toBe(0);
+  expect((await dsec(["verify", jwt, "--jwks", keysUrl])).code).toBe(0);
+  expect(fetches).toBe(1);
+});
+
+test("whatever is wrong is refused by its code, with exit code 1", async () => {
+  const cases: [what: string, words: string[], code: string][] = [
+    [
+      "a changed output",
+      [changed("output", (at) => writeFileSync(join(at, "output-0.json"), "changed"))],
+      "DIGEST_MISMATCH",
+    ],
+    [
+      "a file that is no output",
+      [changed("extra", (at) => writeFileSync(join(at, "extra.txt"), "x"))],
+      "DIGEST_MISMATCH",
+    ],
+    [
+      "a changed token",
+      [
+        changed("token", (at) => {
+          const path = join(at, "attestation.jwt");
+          const [header, payload, signature] = readFileSync(path, "utf8").split(".");
+          const claims = Buffer.from(payload!, "base64url").toString().replace('"attempt":2', '"attempt":3');
+          writeFileSync(path, [header, Buffer.from(claims).toString("base64url"), signature].join("."));
+        }),
+      ],
+      "ATTESTATION_INVALID",
+    ],
+    [
+      "no token at all",
+      [changed("empty", (at) => writeFileSync(join(at, "attestation.jwt"), "\n"))],
+      "ATTESTATION_INVALID",
+    ],
+    [
+      "keys of somebody else",
+      [changed("keys", (at) => writeFileSync(join(at, "jwks.json"), '{"keys":[]}'))],
+      "UNKNOWN_SIGNING_KEY",
+    ],
+    ["another issuer", [good, "--issuer", "https://other.example"], "ATTESTATION_INVALID"],
+    ["another nonce", [good, "--nonce", "not this one"], "ATTESTATION_INVALID"],
+  ];
+  for (const [what, words, code] of cases) {
+    const ended = await dsec(["verify", ...words, "--json"]);
+    expect(firstOf(ended), what).toMatchObject({ state: "refused", code });
+    expect(ended.code, what).toBe(1);
+  }
+});
+
+test("one bad result among good ones fails the whole", async () => {
+  const mixed = join(folder, "mixed");
+  cpSync(many, mixed, { recursive: true });
+  writeFileSync(join(mixed, "two", "attestation.jwt"), "a.b.c");
+  const ended = await dsec(["verify", mixed]);
+  expect(ended.code).toBe(1);
+  expect(ended.stdout.toString()).toMatch(/✓ verified[\s\S]*✗ refused[\s\S]*1 of 2 verified/);
+});
+
+test("what cannot be examined at all says why", async () => {
+  const bare = join(folder, "bare");
+  mkdirSync(bare);
+  expect((await dsec(["verify", bare, "--jwks", join(good, "jwks.json")])).stderr).toMatch(
+    /NOT_FOUND: .*holds no attestation\.jwt/,
+  );
+  expect((await dsec(["verify", join(folder, "absent")])).stderr).toMatch(
+    /NOT_FOUND: .*no such file or folder/,
+  );
+  expect((await dsec(["verify", good, "--jwks", join(folder, "absent.json")])).stderr).toMatch(/NOT_FOUND/);
+  writeFileSync(join(folder, "no-set.json"), "[]");
+  expect((await dsec(["verify", good, "--jwks", join(folder, "no-set.json")])).stderr).toMatch(
+    /CONFIG_INVALID: .*is no JWKS/,
+  );
+  writeFileSync(join(bare, "attestation.jwt"), "x".repeat(2 * LIMITS.jwtBytes));
+  const big = await dsec(["verify", join(bare, "attestation.jwt"), "--jwks", join(good, "jwks.json")]);
+  expect(big.stderr).toMatch(/BODY_TOO_LARGE/);
+  expect(big.code).toBe(1);
+});
+
+test("links in a stranger's folder are not followed", async () => {
+  const linked = changed("linked", (at) => symlinkSync("/etc/passwd", join(at, "output.link")));
+  expect((await dsec(["verify", linked])).code).toBe(0);
+});
