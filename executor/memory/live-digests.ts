@@ -1,6 +1,5 @@
 import type { Digest } from "#core/ids.ts";
-import { entryHash, StateDigest } from "./state-digest.ts";
-import type { Entry } from "./store.ts";
+import { type EntryHash, entryHash, StateDigest } from "./state-digest.ts";
 
 /**
  * The digests of the namespaces whose digest was asked for, brought along with every write that this service made. A
@@ -12,37 +11,35 @@ export class LiveDigests {
   /** The digest at the version; null where it is not known here. */
   at(namespace: string, version: number): Digest | null {
     const live = this.#live.get(namespace);
-    return live?.state === "following" && live.version === version ? live.entries.digest() : null;
+    return live?.state === "following" && live.version === version ? digestOf(live) : null;
   }
 
   /** What the writes of this service alone would have led to; null where it was never asked for. */
   expected(namespace: string): Digest | null {
-    return this.#live.get(namespace)?.entries.digest() ?? null;
+    const live = this.#live.get(namespace);
+    return live === undefined ? null : digestOf(live);
   }
 
   rebuild(namespace: string, entries: { key: string; text: string }[], version: number): Digest {
-    const live: Live = { state: "following", version, entries: new StateDigest() };
-    for (const { key, text } of entries) live.entries.add(entryHash(key, text));
+    const live = nothingAt(version);
+    for (const { key, text } of entries) live.changed.set(key, text);
     this.#live.delete(namespace);
     this.#live.set(namespace, live);
     if (this.#live.size > LIVE_NAMESPACES) this.#live.delete(this.#live.keys().next().value!);
-    return live.entries.digest();
+    return digestOf(live);
   }
 
-  stored(namespace: string, old: Entry | null, entry: Entry): void {
-    const live = this.#follow(namespace, entry.version);
-    if (live === undefined) return;
-    if (old !== null) live.entries.remove(entryHash(old.key, old.text));
-    live.entries.add(entryHash(entry.key, entry.text));
+  stored(namespace: string, key: string, text: string, version: number): void {
+    this.#follow(namespace, version)?.changed.set(key, text);
   }
 
-  removed(namespace: string, entry: Entry, version: number): void {
-    this.#follow(namespace, version)?.entries.remove(entryHash(entry.key, entry.text));
+  removed(namespace: string, key: string, version: number): void {
+    this.#follow(namespace, version)?.changed.set(key, null);
   }
 
   cleared(namespace: string, version: number): void {
     const live = this.#follow(namespace, version);
-    if (live !== undefined) live.entries = new StateDigest();
+    if (live !== undefined) this.#live.set(namespace, { ...nothingAt(version), state: live.state });
   }
 
   #follow(namespace: string, version: number): Live | undefined {
@@ -50,11 +47,44 @@ export class LiveDigests {
     if (live === undefined) return undefined;
     if (version !== live.version + 1) live.state = "overtaken";
     live.version = version;
+    if (live.changed.size >= CHANGES_UNHASHED) settle(live);
     return live;
   }
 }
 
-type Live = { state: "following" | "overtaken"; version: number; entries: StateDigest };
+type Live = {
+  state: "following" | "overtaken";
+  version: number;
+  /** What was written since the last digest, null for removed: a key that is written again and again is hashed once. */
+  changed: Map<string, string | null>;
+  hashes: Map<string, EntryHash>;
+  tree: StateDigest;
+};
 
 /** The ones asked for longest ago are forgotten and read anew when asked for again. */
 const LIVE_NAMESPACES = 4096;
+const CHANGES_UNHASHED = 256;
+
+function nothingAt(version: number): Live {
+  return { state: "following", version, changed: new Map(), hashes: new Map(), tree: new StateDigest() };
+}
+
+function digestOf(live: Live): Digest {
+  settle(live);
+  return live.tree.digest();
+}
+
+function settle({ changed, hashes, tree }: Live): void {
+  for (const [key, text] of changed) {
+    const old = hashes.get(key);
+    if (old !== undefined) tree.remove(old);
+    if (text === null) {
+      hashes.delete(key);
+    } else {
+      const entry = entryHash(key, text);
+      hashes.set(key, entry);
+      tree.add(entry);
+    }
+  }
+  changed.clear();
+}

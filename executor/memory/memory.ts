@@ -114,7 +114,7 @@ export function createMemory(options: MemoryOptions): Memory {
   /** Before what a call did comes what time did; that is nobody's call. */
   function settled(namespace: string, { expired }: { expired: Removed[] }): void {
     for (const { entry, version } of expired) {
-      digests.removed(namespace, entry, version);
+      digests.removed(namespace, entry.key, version);
       const happened: Happened = { op: "expire", key: entry.key, old: shown(entry.text), new: null, version };
       events.report(namespace, { sandbox: HOST, origin: null }, happened);
     }
@@ -176,7 +176,7 @@ export function createMemory(options: MemoryOptions): Memory {
           if (result.state === "conflict") throw conflict(key, expect, result.current);
           if (result.state === "full") throw full(namespace, key, bounds, result.axis);
           const { old, entry } = result;
-          digests.stored(namespace, old, entry);
+          digests.stored(namespace, key, text, entry.version);
           const before = old === null ? null : shown(old.text);
           report({ op: "put", key, old: before, new: shown(text), version: entry.version });
           return { old, entry };
@@ -190,7 +190,7 @@ export function createMemory(options: MemoryOptions): Memory {
           if (result.state === "conflict") throw conflict(key, expect, result.current);
           if (result.state === "absent") throw notFound(key);
           const { old, version } = result;
-          digests.removed(namespace, old, version);
+          digests.removed(namespace, key, version);
           report({ op: "delete", key, old: shown(old.text), new: null, version });
           return old;
         },

@@ -287,6 +287,23 @@ describe.for(Object.entries(drivers))("the memory service over %s", ([, driver])
     expect(before.digest).not.toBe(audit.actual);
   });
 
+  test("two executors that write one shared namespace agree on its digest", async () => {
+    const second = createMemory({ store, now });
+    const identity = sandbox({ grants: [{ name: "notes", access: "write" }] });
+    const one = memory.view(identity, "notes");
+    const two = second.view(identity, "notes");
+    await one.clear();
+    const model = new Map<string, string>();
+    await second.state(one.namespace);
+    for (let n = 0; n < 20; n++) {
+      const key = `k${n % 7}`;
+      await (n % 3 === 0 ? two : one).put(key, String(n));
+      model.set(key, String(n));
+      if (n % 2 === 0) expect((await memory.state(one.namespace)).digest).toBe(digestOf(model));
+      if (n % 5 === 0) expect((await second.state(one.namespace)).digest).toBe(digestOf(model));
+    }
+  });
+
   test("clearing reports the digest of what was removed", async () => {
     const view = memory.view(sandbox());
     for (let at = 0; at < 50; at++) await view.put(`k${at}`, String(at));
