@@ -19,6 +19,8 @@ export type PostgresServer = {
   emptyDatabase(): Promise<string>;
   /** The URL of a fresh database with all migrations applied. */
   database(): Promise<string>;
+  /** Vacuums and analyzes every database made here, as autovacuum does in time. */
+  settle(): Promise<void>;
   /** Stops the server and leaves its data, as for a restart. */
   halt(): Promise<void>;
   resume(): Promise<void>;
@@ -77,6 +79,13 @@ export async function startPostgres(
       template ??= makeTemplate();
       await template;
       return create("dsec_template");
+    },
+    async settle() {
+      for (let i = 1; i <= count; i++) {
+        const database = postgres(url(`dsec_${i}`), { max: 1, onnotice: () => {}, fetch_types: false });
+        await database.unsafe("vacuum analyze");
+        await database.end();
+      }
     },
     async halt() {
       owner.stdin!.write("halt\n");
