@@ -287,6 +287,26 @@ describe.for(Object.entries(drivers))("the memory service over %s", ([, driver])
     expect(before.digest).not.toBe(audit.actual);
   });
 
+  test("events come in the order in which the store did it, however many callers there are", async () => {
+    const view = memory.view(sandbox());
+    await Promise.all(
+      Array.from({ length: 8 }, async (_, caller) => {
+        for (let n = 0; n < 25; n++) {
+          await view.put(`k${caller % 3}`, String(n));
+          await view.get(`k${n % 3}`);
+        }
+      }),
+    );
+    const writes = events.filter((event) => event.op === "put");
+    expect(writes.map((event) => event.version)).toEqual(Array.from({ length: 200 }, (_, at) => at + 1));
+    // Read as a journal, each event's old value is what the events before it left.
+    const model = new Map<string, unknown>();
+    for (const event of events) {
+      expect(event.old).toEqual(model.get(event.key) ?? null);
+      model.set(event.key, event.new ?? undefined);
+    }
+  });
+
   test("two executors that write one shared namespace agree on its digest", async () => {
     const second = createMemory({ store, now });
     const identity = sandbox({ grants: [{ name: "notes", access: "write" }] });
