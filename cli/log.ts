@@ -11,19 +11,31 @@ export function jsonLog(): Log {
   };
 }
 
-/** Warnings and errors in a line each, for people. What is routine is left out. */
+/** How long a message that repeats stays quiet: what fails is often tried again at once. */
+const REPEAT_EVERY_MS = 10_000;
+const FIELD_CHARS = 200;
+
+/** Warnings and errors in a line each, for people. What is routine is left out, and so is what was just said. */
 export function plainLog(): Log {
   const paint = paintFor(process.stderr);
+  const saidAtMs = new Map<string, number>();
   return (event) => {
     if (event.level === "info") return;
+    const kind = `${event.message} ${event.route ?? ""}`;
+    const nowMs = performance.now();
+    if (nowMs - (saidAtMs.get(kind) ?? Number.NEGATIVE_INFINITY) < REPEAT_EVERY_MS) return;
+    if (saidAtMs.size > 1000) saidAtMs.clear();
+    saidAtMs.set(kind, nowMs);
     const label = event.level === "error" ? paint("red", "error") : paint("yellow", "warning");
     process.stderr.write(`${label}: ${plainLine(describe(event))}\n`);
   };
 }
 
+/** Of a stack trace its first line: the whole is in the JSON log. */
 function describe({ level: _, message, ...fields }: Event): string {
-  const rest = Object.entries(fields).map(
-    ([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
-  );
+  const rest = Object.entries(fields).map(([name, value]) => {
+    const text = typeof value === "string" ? value.split("\n")[0]! : JSON.stringify(value);
+    return `${name}=${text.slice(0, FIELD_CHARS)}`;
+  });
   return rest.length > 0 ? `${message} (${rest.join(", ")})` : message;
 }

@@ -22,7 +22,6 @@ test_packages="
 /usr/lib/postgresql/15/bin/postgres        postgresql-15
 /usr/lib/softhsm/libsofthsm2.so            softhsm2
 /usr/bin/softhsm2-util                     softhsm2
-/bin/busybox                               busybox-static
 /usr/bin/redis-server                      redis-server
 /usr/bin/redis-server                      redis-server
 "
@@ -83,7 +82,7 @@ npm_packages() {
 native_parts() {
   make --question --silent -C native 2>/dev/null && return 0
   act "building the sandbox launcher"
-  logged make --silent -C native || fail "the native build failed"
+  logged make --silent -j"$(nproc)" -C native || fail "the native build failed"
 }
 
 # An empty database with every migration applied: opening a copy takes a fraction of making one anew.

@@ -1,6 +1,7 @@
 import { relative } from "node:path";
 import { createClient } from "#sdk/client.ts";
 import { DEFAULT_PORT, type OpenGateway } from "../compose.ts";
+import { dataFolder } from "../data-folder.ts";
 import { plainLog } from "../log.ts";
 import {
   type Command,
@@ -57,6 +58,7 @@ async function up(options: Options): Promise<void> {
     note("\nstopping; once more stops at once");
     stop.abort();
   });
+  note(`Starting a gateway and an executor over ${relative(".", dataFolder(options.data).path) || "."}`);
   const port = options.port ?? (options.once ? 0 : DEFAULT_PORT);
   const { openEmbedded } = await import("../embedded.ts");
   const opened = await openEmbedded({ ...options, port, log: plainLog() });

@@ -1,0 +1,235 @@
+/** The `dsec` command as people use it: real processes, a real gateway, real sandboxes. */
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DSEC, dsec } from "../cli/dsec.ts";
+import { mountsWith, processesOf, processesWith } from "../executor/host.ts";
+import { leftovers } from "./system.ts";
+
+let folder: string;
+let data: string;
+let up: ReturnType<typeof dsec>;
+const inFolder = (words: string[], options: Parameters<typeof dsec>[1] = {}) =>
+  dsec(words, { cwd: folder, ...options, env: { DSEC_DATA: data, ...options.env } });
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), "dsec-commands-"));
+  // where leftovers() looks for an executor's folders
+  data = join(folder, "executor");
+  up = dsec(["up", "--port", "0"], { env: { DSEC_DATA: data } });
+  await until(() => existsSync(join(data, "serving.json")));
+  await until(async () => (await inFolder(["run", "-q", "--", "true"])).code === 0);
+});
+
+afterAll(async () => {
+  up.kill("SIGINT");
+  expect((await up).code).toBe(0);
+  expect(await leftovers(folder)).toEqual([]);
+});
+
+test("run ends as the command ended, whatever that was", async () => {
+  const cases: [words: string[], code: number, says: RegExp][] = [
+    [["--", "sh", "-c", "exit 7"], 7, /^$/],
+    [["--", "sh", "-c", "kill -KILL $$"], 137, /signaled by SIGKILL/],
+    [["--", "sh", "-c", "exit 137"], 137, /^$/],
+    [["--timeout", "700ms", "--", "sleep", "60"], 124, /timed out/],
+    [["--memory", "32m", "--", "tail", "/dev/zero"], 137, /oom killed/],
+    [["--", "no-such-command"], 127, /command not found.*no-such-command/],
+    [["--memory", "900t", "--", "true"], 125, /INSUFFICIENT_MEMORY.*memory_mb|INVALID_REQUEST/],
+    [["--image", "never-imported:1", "--", "true"], 125, /IMAGE_NOT_FOUND.*never-imported/],
+  ];
+  for (const [words, code, says] of cases) {
+    const ended = await inFolder(["run", ...words]);
+    expect(ended.stderr, words.join(" ")).toMatch(says);
+    expect(ended.code, words.join(" ")).toBe(code);
+  }
+});
+
+test("output is passed on byte for byte, each stream to its own (B04)", async () => {
+  const program =
+    "import sys; sys.stdout.buffer.write(bytes(range(256)) * 4096); sys.stderr.write('beside\\n')";
+  const ended = await inFolder(["run", "--", "python3", "-c", program]);
+  expect(ended.code).toBe(0);
+  expect(ended.stdout.equals(Buffer.from(Array.from({ length: 1 << 20 }, (_, i) => i % 256)))).toBe(true);
+  expect(ended.stderr).toBe("beside\n");
+});
+
+test("run returns though its own standard input stays open and silent (B08)", async () => {
+  const ended = await inFolder(["run", "--", "sh", "-c", "cat; echo end of input"], { stdin: "open" });
+  expect(ended.stdout.toString()).toBe("end of input\n");
+  expect(ended.code).toBe(0);
+});
+
+test("standard input is given where it is asked for", async () => {
+  const ended = await inFolder(["run", "--stdin", "--", "tr", "a-z", "A-Z"], { stdin: "hello\n" });
+  expect(ended.stdout.toString()).toBe("HELLO\n");
+});
+
+test("Ctrl-C cancels the task and ends with 130", async () => {
+  const mark = `86420.${Date.now() % 10_000}`;
+  const running = inFolder(["run", "--", "sleep", mark]);
+  await until(async () => (await processesOf(`sleep ${mark}`)).length > 0);
+  running.kill("SIGINT");
+  const ended = await running;
+  expect(ended.code).toBe(130);
+  expect(ended.stderr).toMatch(/cancelling task_/);
+  expect(await processesOf(`sleep ${mark}`)).toEqual([]);
+});
+
+test("a saved result verifies, and no longer does when it was changed", async () => {
+  writeFileSync(join(folder, "numbers.txt"), "1\n2\n39\n");
+  const script =
+    "awk '{n+=$1} END {print n}' /inputs/numbers.txt | tee deep.txt; mkdir -p a/b; cp deep.txt a/b/total.txt";
+  const words = [
+    "run",
+    "--input",
+    "numbers.txt",
+    "--output",
+    "**/*.txt",
+    "--nonce",
+    "nonce-of-mine",
+    "--save",
+    "result",
+  ];
+  const ended = await inFolder([...words, "--", "sh", "-c", script]);
+  expect(ended.stdout.toString()).toBe("42\n");
+  expect(readFileSync(join(folder, "result/a/b/total.txt"), "utf8")).toBe("42\n");
+  const verified = await inFolder(["verify", "result", "--nonce", "nonce-of-mine", "--json"]);
+  expect(verified.code).toBe(0);
+  expect(JSON.parse(verified.stdout.toString())[0].files.sort()).toEqual([
+    "a/b/total.txt",
+    "deep.txt",
+    "stdout",
+  ]);
+  writeFileSync(join(folder, "result/a/b/total.txt"), "43\n");
+  const changed = await inFolder(["verify", "result"]);
+  expect(changed.code).toBe(1);
+  expect(changed.stdout.toString()).toContain("DIGEST_MISMATCH");
+});
+
+test("tasks are submitted, found, followed, cancelled and verified by id", async () => {
+  const submitted = await inFolder([
+    "task",
+    "submit",
+    "--label",
+    "test=tasks",
+    "--",
+    "sh",
+    "-c",
+    "echo a; echo b >&2",
+  ]);
+  const id = submitted.stdout.toString().trim();
+  expect(id).toMatch(/^task_/);
+  const logs = await inFolder(["task", "logs", id]);
+  expect([logs.stdout.toString(), logs.stderr]).toEqual(["a\n", "b\n"]);
+  const listed = JSON.parse(
+    (await inFolder(["task", "list", "--label", "test=tasks", "--json"])).stdout.toString(),
+  );
+  expect(listed.map((task: { id: string }) => task.id)).toEqual([id]);
+  expect(JSON.parse((await inFolder(["task", "get", id, "--json"])).stdout.toString()).state).toBe(
+    "succeeded",
+  );
+  const verified = await inFolder(["verify", id]);
+  expect(verified.code).toBe(0);
+  expect(verified.stdout.toString()).toContain("✓ verified");
+
+  writeFileSync(join(folder, "task.json"), JSON.stringify({ command: ["sleep", "600"] }));
+  const long = (await inFolder(["task", "submit", "--spec", "task.json"])).stdout.toString().trim();
+  await inFolder(["task", "cancel", long]);
+  await until(
+    async () =>
+      JSON.parse((await inFolder(["task", "get", long, "--json"])).stdout.toString()).state === "cancelled",
+  );
+  writeFileSync(join(folder, "task.json"), '{"command": ["true"], "command": ["false"]}');
+  expect((await inFolder(["task", "submit", "--spec", "task.json"])).stderr).toMatch(
+    /MALFORMED_JSON.*repeated/,
+  );
+});
+
+test("keys are made, used and revoked", async () => {
+  const made = JSON.parse((await inFolder(["key", "create", "laptop", "--json"])).stdout.toString());
+  const env = { DSEC_API_KEY: made.secret };
+  expect((await inFolder(["task", "list"], { env })).code).toBe(0);
+  expect((await inFolder(["key", "list"], { env })).stderr).toMatch(/error FORBIDDEN/);
+  expect((await inFolder(["key", "revoke", made.id])).code).toBe(0);
+  await until(async () => /error KEY_REVOKED/.test((await inFolder(["task", "list"], { env })).stderr));
+});
+
+test("an image is imported under its digest and a name, listed, and removed", async () => {
+  mkdirSync(join(folder, "root/etc"), { recursive: true });
+  writeFileSync(join(folder, "root/etc/name"), "mine\n");
+  const imported = await inFolder(["image", "import", "root", "mine:1"]);
+  const digest = imported.stdout.toString().trim();
+  expect(digest).toMatch(/^sha256:[0-9a-f]{64}$/);
+  const again = JSON.parse((await inFolder(["image", "import", "root", "--json"])).stdout.toString());
+  expect(again.digest).toBe(digest);
+  const images = JSON.parse((await inFolder(["image", "list", "--json"])).stdout.toString());
+  expect(images).toMatchObject([{ digest, names: ["mine:1"] }]);
+  expect((await inFolder(["image", "rm", "mine:1"])).code).toBe(0);
+  expect((await inFolder(["image", "rm", "mine:1"])).stderr).toMatch(/error IMAGE_NOT_FOUND/);
+});
+
+test("doctor finds this host fit, down to a sandbox that starts", async () => {
+  const checks = JSON.parse((await inFolder(["doctor", "--json"])).stdout.toString());
+  const failing = checks.filter(({ status }: { status: string }) => status === "fail");
+  expect(failing).toEqual([]);
+  expect(checks.find(({ name }: { name: string }) => name === "sandbox").found).toMatch(
+    /7 of 7 namespaces.*seccomp mode 2.*no capabilities/,
+  );
+});
+
+test("the example tasks end as they must, each verified offline from its folder", async () => {
+  const ended = await dsec(["up", "--once", "--json"], { env: { DSEC_DATA: join(folder, "demo") } });
+  expect(ended.stderr).toContain("All 8 tasks ended as they must");
+  expect(ended.code).toBe(0);
+  const results = JSON.parse(ended.stdout.toString());
+  expect(results.map(({ asExpected }: { asExpected: boolean }) => asExpected)).toEqual(Array(8).fill(true));
+  for (const { name } of results) {
+    for (const file of ["output.json", "attestation.jwt"]) {
+      expect(existsSync(join(folder, "demo/demo", name, file)), `${name}/${file}`).toBe(true);
+    }
+  }
+  expect((await dsec(["verify", join(folder, "demo/demo")])).code).toBe(0);
+  expect(await processesWith(join(folder, "demo"))).toEqual([]);
+  expect(await mountsWith(join(folder, "demo"))).toEqual([]);
+});
+
+test("a second process on the same folder is refused and told who has it", async () => {
+  const second = await inFolder(["up", "--port", "0"]);
+  expect(second.code).toBe(1);
+  expect(second.stderr).toMatch(
+    /CONFIG_INVALID: data folder .* is in use by process \d+, which serves http:/,
+  );
+});
+
+test("without a gateway, run starts all it needs for its own time and leaves nothing behind", async () => {
+  const env = { DSEC_DATA: join(folder, "own") };
+  const ended = await dsec(["run", "--", "sh", "-c", "echo alone; exit 3"], { cwd: folder, env });
+  expect([ended.stdout.toString(), ended.code]).toEqual(["alone\n", 3]);
+  expect(await processesWith(join(folder, "own"))).toEqual([]);
+  expect(await mountsWith(join(folder, "own"))).toEqual([]);
+});
+
+test("a reader that goes away ends the task instead of a stack trace", async () => {
+  const { spawn } = await import("node:child_process");
+  const child = spawn("bash", ["-c", `"${DSEC}" run -- yes | head -n 2; echo "codes \${PIPESTATUS[0]}"`], {
+    env: { ...process.env, DSEC_DATA: data },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let text = "";
+  child.stdout.on("data", (chunk) => (text += chunk));
+  child.stderr.on("data", (chunk) => (text += chunk));
+  await new Promise((resolve) => child.once("close", resolve));
+  expect(text).toMatch(/^y\ny\n/);
+  expect(text).toContain("codes 141");
+  expect(text).not.toMatch(/EPIPE|at .*\.ts/);
+});
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadlineMs = performance.now() + 60_000;
+  while (!(await condition())) {
+    if (performance.now() > deadlineMs) throw new Error("waited for a minute in vain");
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
