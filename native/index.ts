@@ -22,6 +22,8 @@ export type LaunchPlan = {
   hostname: string;
   /** Read-only bind mounts of host files or folders. */
   mounts: { source: string; target: string }[];
+  /** TCP ports, four at most, that listen on 127.0.0.1 inside the sandbox and are served from outside it. */
+  loopbackPorts?: number[];
   limits: {
     cpuMillis: number;
     memoryBytes: number;
@@ -78,6 +80,11 @@ export type Sandbox = {
   readonly pid: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
+  /**
+   * A listening TCP socket inside the sandbox's network for each of the plan's `loopbackPorts`, in their order. The
+   * descriptors are the caller's to close; a `net.Server` that listens on one closes it with itself.
+   */
+  readonly listeners: readonly number[];
   /** Resolves once every process of the sandbox is dead; the writable layer stays until `destroy`. */
   readonly ended: Promise<SandboxEnd>;
   /** Kills every process; `ended` says `killed`. No-op after the end. */

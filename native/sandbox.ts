@@ -19,6 +19,7 @@ export class LaunchedSandbox implements Sandbox {
   readonly pid: number;
   readonly stdout: Readable;
   readonly stderr: Readable;
+  readonly listeners: readonly number[];
   readonly ended: Promise<SandboxEnd>;
 
   readonly #requests: SandboxRequests;
@@ -27,15 +28,16 @@ export class LaunchedSandbox implements Sandbox {
   #root: number;
   #destroyed: Promise<void> | undefined;
 
-  /** Takes over the descriptors: the read ends of both streams, and the root of the file system. */
+  /** Takes over the descriptors: the read ends of both streams, the root of the file system, the listening sockets. */
   constructor(id: string, launched: Launched, descriptors: number[], requests: SandboxRequests) {
-    const [stdout, stderr, root] = descriptors as [number, number, number];
+    const [stdout, stderr, root, ...listeners] = descriptors as [number, number, number, ...number[]];
     this.id = id;
     this.observation = launched.observation;
     this.launchUs = launched.launchUs;
     this.pid = launched.pid;
     this.stdout = pipeStream(stdout);
     this.stderr = pipeStream(stderr);
+    this.listeners = listeners;
     this.#root = root;
     this.#requests = requests;
     this.ended = this.#end.promise;

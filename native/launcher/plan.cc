@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace dsec {
 namespace {
 
@@ -13,6 +15,23 @@ Error invalid(std::string what) { return Error{"plan", std::move(what), 0, "INVA
 bool is_id(const std::string& id) {
   if (id.empty() || id.size() > 64) return false;
   return id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+}
+
+// One message carries the listening sockets together with the streams and the root: see message.cc.
+constexpr size_t kLoopbackPorts = 4;
+
+Result<std::vector<uint16_t>> read_ports(const Json& json) {
+  std::vector<uint16_t> ports;
+  for (const Json& item : json) {
+    const int64_t port = item.get<int64_t>();
+    if (port < 1 || port > UINT16_MAX) return invalid("loopbackPorts hold " + std::to_string(port) + ", which is no port");
+    ports.push_back(static_cast<uint16_t>(port));
+    if (std::count(ports.begin(), ports.end(), ports.back()) > 1) {
+      return invalid("loopbackPorts hold " + std::to_string(port) + " twice");
+    }
+  }
+  if (ports.size() > kLoopbackPorts) return invalid("loopbackPorts are more than 4");
+  return ports;
 }
 
 // The kernel's strings end at a NUL; what comes after one would be lost without a word.
@@ -48,6 +67,10 @@ Result<Plan> read(const Json& json) {
   for (const Json& mount : json.at("mounts")) {
     plan.mounts.push_back({mount.at("source").get<std::string>(), mount.at("target").get<std::string>()});
     if (has_nul(plan.mounts.back().source) || has_nul(plan.mounts.back().target)) return invalid("mounts hold a NUL byte");
+  }
+  if (json.contains("loopbackPorts")) {
+    TRY_ASSIGN(ports, read_ports(json.at("loopbackPorts")));
+    plan.loopback_ports = std::move(ports);
   }
   if (has_nul(plan.working_directory) || has_nul(plan.hostname) || has_nul(plan.stdin_path) || has_nul(plan.erofs_path)) {
     return invalid("a path or name holds a NUL byte");

@@ -32,6 +32,7 @@ struct Plan {
   std::string stdin_path;  // empty: /dev/null
   std::string hostname;
   std::vector<Bind> mounts;
+  std::vector<uint16_t> loopback_ports;
   Limits limits;
   int64_t timeout_ms = 0;
 };

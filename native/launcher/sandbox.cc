@@ -14,6 +14,7 @@
 #include "init/report.h"
 #include "launcher/child.h"
 #include "launcher/in_root.h"
+#include "launcher/listeners.h"
 #include "launcher/mounts.h"
 #include "launcher/observation.h"
 #include "launcher/overlay.h"
@@ -104,7 +105,8 @@ int64_t now_us() {
 Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
   Sandbox sandbox;
   sandbox.id_ = plan.id;
-  sandbox.command_ = plan.argv[0];
+  // For the message of a failed execve, which goes in one datagram.
+  sandbox.command_ = plan.argv[0].substr(0, 4096);
   sandbox.interface_ = &host.cgroups.interface();
   sandbox.slots_ = &host.slots;
   sandbox.timeout_ms_ = plan.timeout_ms;
@@ -115,6 +117,7 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
   if (!plan.erofs_path.empty()) {
     TRY_ASSIGN(mounted, host.images.erofs(plan.erofs_path));
     image = mounted;
+    if (auto evicted = host.images.evict()) host.slots.forget(*evicted);
   }
   std::string disk;
   if (plan.limits.disk_iops > 0) {
@@ -128,6 +131,8 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     TRY_ASSIGN(cgroup, host.cgroups.create(plan.id, plan.limits, disk));
     sandbox.cgroup_ = std::move(cgroup);
     TRY_ASSIGN(network, host.networks.take());
+    TRY_ASSIGN(listeners, listen_on_loopback(network.get(), plan.loopback_ports));
+    sandbox.listeners_ = std::move(listeners);
     TRY_ASSIGN(input, open_stdin(plan.stdin_path));
     TRY_ASSIGN(output, make_pipe());
     TRY_ASSIGN(errors, make_pipe());
@@ -203,11 +208,11 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
   return std::move(made).error();
 }
 
-Result<void> Sandbox::go() {
+void Sandbox::go() {
   started_us_ = now_us();
   deadline_us_ = started_us_ + timeout_ms_ * 1000;
-  if (::send(control_.get(), "g", 1, MSG_NOSIGNAL) != 1) return failed("send", "init of sandbox " + id_);
-  return {};
+  // An init that is dead already (its memory limit may be too small for it) shows at its pidfd.
+  (void)!::send(control_.get(), "g", 1, MSG_NOSIGNAL);
 }
 
 void Sandbox::kill(KillCause cause) {

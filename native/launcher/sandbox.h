@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -40,7 +41,7 @@ class Sandbox {
   static Result<Sandbox> make(Host& host, const Plan& plan);
 
   // Lets the command run.
-  Result<void> go();
+  void go();
   void kill(KillCause cause);
   // Call when the pidfd is readable: init is dead, and with it every process of its pid namespace.
   nlohmann::json end();
@@ -58,6 +59,8 @@ class Sandbox {
   Fd take_stdout() { return std::move(stdout_); }
   Fd take_stderr() { return std::move(stderr_); }
   Fd take_root() { return std::move(root_); }
+  // In the order of the plan's ports.
+  std::vector<Fd> take_listeners() { return std::move(listeners_); }
 
  private:
   enum class State { kRunning, kEnded };
@@ -70,6 +73,7 @@ class Sandbox {
   Slot* slot_ = nullptr;
   Cgroup cgroup_;
   Fd stdout_, stderr_, root_, control_, pidfd_;
+  std::vector<Fd> listeners_;
   pid_t pid_ = -1;
   nlohmann::json observation_;
   int64_t timeout_ms_ = 0;

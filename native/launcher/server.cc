@@ -33,6 +33,12 @@ Result<std::string> read_plan(const Fd& file) {
   return text;
 }
 
+// A message is one datagram; a name in it that a client chose must not make it too long.
+std::string bounded(const std::string& text) {
+  constexpr size_t kBytes = 4096;
+  return text.size() <= kBytes ? text : text.substr(0, kBytes) + "…";
+}
+
 std::string upper_of(const Sandbox& sandbox) { return sandbox.folder() + "/upper"; }
 
 }  // namespace
@@ -46,9 +52,12 @@ Server::Server(Host host, Fd node, Fd sweeper, Fd disk_watch)
 
 Result<void> Server::run() {
   for (int descriptor : {node_.get(), sweeper_.get(), disk_watch_.get()}) TRY(watch(descriptor));
-  TRY(send_message(node_.get(), {{"event", "ready"}, {"cgroup", host_.cgroups.interface().version()}}));
-  while (!is_closing_) TRY(serve_once());
-  return shut_down();
+  tell({{"event", "ready"}, {"cgroup", host_.cgroups.interface().version()}});
+  Result<void> served;
+  while (served && !is_closing_) served = serve_once();
+  // Whatever went wrong, what the sandboxes hold on the host is given back.
+  shut_down();
+  return served;
 }
 
 Result<void> Server::watch(int descriptor) {
@@ -66,8 +75,9 @@ Result<void> Server::serve_once() {
   if (count < 0 && errno != EINTR) return failed("epoll_wait");
   kill_expired();
   if (count == 0 && is_refilling_) {
-    TRY_ASSIGN(more, host_.networks.refill());
-    is_refilling_ = more;
+    // A failure shows again, and is told, at the launch that finds none ready.
+    Result<bool> more = host_.networks.refill();
+    is_refilling_ = more && *more;
   }
   for (int i = 0; i < count; i++) {
     const int descriptor = events[i].data.fd;
@@ -92,7 +102,10 @@ Result<void> Server::serve_once() {
 Result<void> Server::on_request(Message message) {
   const std::string request = message.body.value("op", "");
   const std::string id = message.body.value("id", "");
-  if (request == "launch") return launch(message);
+  if (request == "launch") {
+    launch(message);
+    return {};
+  }
   if (request == "kill") {
     auto found = sandboxes_.find(id);
     if (found != sandboxes_.end()) found->second.kill(KillCause::kKilled);
@@ -106,60 +119,65 @@ Result<void> Server::on_request(Message message) {
   return Error{"request", request + " is unknown", EPROTO};
 }
 
-Result<void> Server::launch(const Message& message) {
+void Server::launch(const Message& message) {
   const int64_t started_us = now_us();
   const Json sequence = message.body.value("sequence", Json());
-  auto refuse = [&](const Error& error) {
-    return send_message(node_.get(), {{"event", "refused"},
-                                      {"sequence", sequence},
-                                      {"code", error.code},
-                                      {"message", error.text()}});
-  };
-  if (message.descriptors.size() != 1) return refuse({"plan", "came without its descriptor", 0, "INVALID_REQUEST"});
-  Result<std::string> text = read_plan(message.descriptors[0]);
-  if (!text) return refuse(text.error());
-  Result<Plan> plan = parse_plan(*text);
-  if (!plan) return refuse(plan.error());
-  if (sandboxes_.contains(plan->id)) return refuse({"sandbox", plan->id + " already exists", 0, "INVALID_REQUEST"});
-  Result<Sandbox> made = Sandbox::make(host_, *plan);
+  Result<Sandbox*> made = make(message);
+  if (!made) {
+    const Error& error = made.error();
+    return tell({{"event", "refused"}, {"sequence", sequence}, {"code", error.code}, {"message", bounded(error.text())}});
+  }
+  Sandbox& sandbox = **made;
+  sandbox.go();
+  const int64_t launch_us = now_us() - started_us;
+  Fd output = sandbox.take_stdout(), errors = sandbox.take_stderr(), root = sandbox.take_root();
+  tell({{"event", "launched"},
+        {"sequence", sequence},
+        {"pid", sandbox.pid()},
+        {"launchUs", launch_us},
+        {"observation", sandbox.observation()}},
+       {output.get(), errors.get(), root.get()});
+}
+
+// Up to the moment before the command is let go.
+Result<Sandbox*> Server::make(const Message& message) {
+  if (message.descriptors.size() != 1) return Error{"plan", "came without its descriptor", 0, "INVALID_REQUEST"};
+  TRY_ASSIGN(text, read_plan(message.descriptors[0]));
+  TRY_ASSIGN(plan, parse_plan(text));
+  if (sandboxes_.contains(plan.id)) return Error{"sandbox", plan.id + " already exists", 0, "INVALID_REQUEST"};
   is_refilling_ = true;
+  Result<Sandbox> made = Sandbox::make(host_, plan);
   if (!made) {
     Error error = std::move(made).error();
-    error.object += " (sandbox " + plan->id + ")";
-    return refuse(error);
+    error.object += " (sandbox " + plan.id + ")";
+    return error;
   }
-  Sandbox& sandbox = sandboxes_.emplace(plan->id, *std::move(made)).first->second;
+  Sandbox& sandbox = sandboxes_.emplace(plan.id, *std::move(made)).first->second;
   by_pidfd_.emplace(sandbox.pidfd(), sandbox.id());
   TRY(watch(sandbox.pidfd()));
-  TRY(sandbox.go());
-  const int64_t launch_us = now_us() - started_us;
   if (sandbox.disk_bytes() > 0) {
     const std::vector<std::string> cgroups = sandbox.cgroup_paths();
     TRY(send_disk_bound(disk_watch_.get(), {sandbox.id(), upper_of(sandbox), cgroups.front(), sandbox.disk_bytes()}));
   }
-  Fd output = sandbox.take_stdout(), errors = sandbox.take_stderr(), root = sandbox.take_root();
-  return send_message(node_.get(),
-                      {{"event", "launched"},
-                       {"sequence", sequence},
-                       {"pid", sandbox.pid()},
-                       {"launchUs", launch_us},
-                       {"observation", sandbox.observation()}},
-                      {output.get(), errors.get(), root.get()});
+  return &sandbox;
 }
 
 Result<void> Server::on_death(Sandbox& sandbox) {
   by_pidfd_.erase(sandbox.pidfd());
   if (sandbox.disk_bytes() > 0) TRY(send_disk_bound(disk_watch_.get(), {sandbox.id(), "", "", 0}));
   const Json end = sandbox.end();
-  TRY(tell({{"event", "ended"}, {"id", sandbox.id()}, {"end", end}}));
+  tell({{"event", "ended"}, {"id", sandbox.id()}, {"end", end}});
   if (leaving_.contains(sandbox.id())) return sweep(sandbox);
   return {};
 }
 
 Result<void> Server::destroy(const std::string& id) {
   auto found = sandboxes_.find(id);
-  if (found == sandboxes_.end()) return send_message(node_.get(), {{"event", "destroyed"}, {"id", id}, {"error", nullptr}});
-  if (!leaving_.emplace(id, "").second) return {};
+  if (found == sandboxes_.end()) {
+    tell({{"event", "destroyed"}, {"id", id}, {"error", nullptr}});
+    return {};
+  }
+  if (!leaving_.insert(id).second) return {};
   if (!found->second.is_alive()) return sweep(found->second);
   found->second.kill(KillCause::kKilled);
   return {};
@@ -175,14 +193,13 @@ Result<void> Server::on_swept() {
   const std::string id = message->body.at("id");
   sandboxes_.erase(id);
   leaving_.erase(id);
-  return tell({{"event", "destroyed"}, {"id", id}, {"error", message->body.at("error")}});
+  tell({{"event", "destroyed"}, {"id", id}, {"error", message->body.at("error")}});
+  return {};
 }
 
-// While closing, Node may listen to the last events or be dead.
-Result<void> Server::tell(const Json& event) {
-  Result<void> sent = send_message(node_.get(), event);
-  if (!sent && !is_closing_) return sent;
-  return {};
+// A Node that no longer listens is dead: everything is ended, as if it had asked.
+void Server::tell(const Json& event, const std::vector<int>& descriptors) {
+  if (!send_message(node_.get(), event, descriptors)) is_closing_ = true;
 }
 
 Result<void> Server::on_disk_full() {
@@ -213,17 +230,19 @@ int Server::wait_ms() {
   return static_cast<int>(std::min(next_us - now, kHourUs) / 1000 + 1);
 }
 
-Result<void> Server::shut_down() {
+void Server::shut_down() {
   is_closing_ = true;
+  is_refilling_ = false;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, node_.get(), nullptr);
   for (auto& [id, sandbox] : sandboxes_) {
-    if (!leaving_.emplace(id, "").second) continue;
+    if (!leaving_.insert(id).second) continue;
     if (sandbox.is_alive()) sandbox.kill(KillCause::kKilled);
-    else TRY(sweep(sandbox));
+    else if (!sweep(sandbox)) return;
   }
-  is_refilling_ = false;
-  while (!sandboxes_.empty()) TRY(serve_once());
-  return {};
+  // Without its helpers the launcher cannot sweep; the next one will.
+  while (!sandboxes_.empty()) {
+    if (!serve_once()) return;
+  }
 }
 
 }  // namespace dsec
