@@ -39,6 +39,22 @@ export const LIMITS = {
   callTimeoutMsDefault: 60_000,
   callTimeoutMsMax: 3_600_000,
   callsPerSMax: 100_000,
+  callsPerAttempt: 100_000,
+  callHeaders: 256,
+  callHeaderBytes: 64 * 1024,
+  /** JSON of a call's head: its URL, its headers and its signature. */
+  callHeadBytes: 512 * 1024,
+  callBodyBytes: 512 * 1024 * 1024,
+  /** A body up to here is checked before anything is sent, and can be sent again after a redirect. */
+  callBodyKeptBytes: 256 * 1024,
+  callSignatureTtlS: 30,
+  callSignatureChars: 64 * 1024,
+  /** How long after its time a call may still be writing its receipt. */
+  callGraceMs: 10_000,
+  /** JSON answers up to here have a fingerprint of their canonical form; pinned ones are held back whole. */
+  jsonFingerprintBytes: 8 * 1024 * 1024,
+  secretChars: 8 * 1024,
+  secretsPerKey: 1_000,
 
   // what a sandbox may produce
   outputFiles: 1024,

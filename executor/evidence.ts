@@ -3,6 +3,7 @@ import { arch, hostname, release } from "node:os";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Evidence, Isolation } from "#core/wire/attestations.ts";
+import type { CallsSummary } from "#core/wire/calls.ts";
 import type { EnrolRequest } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Result } from "#core/wire/tasks.ts";
@@ -25,6 +26,8 @@ export function buildEvidence(facts: {
   imageDigest: Digest;
   lived: Lived | null;
   result: Result;
+  /** Absent where the attempt could make no calls. */
+  calls?: CallsSummary;
 }): Evidence {
   const { lease, lived } = facts;
   const { spec } = lease;
@@ -43,6 +46,7 @@ export function buildEvidence(facts: {
     resources: spec.resources,
     isolation: lived && isolationOf(lived.observation),
     result: facts.result,
+    calls: facts.calls ?? { count: 0, receipts_root: null },
     durations_us: { launch: Math.round(lived?.launchUs ?? 0), run: Math.round(lived?.end.runUs ?? 0) },
     usage: lived && {
       cpu_us: Math.round(lived.end.usage.cpuUs),

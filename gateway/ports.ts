@@ -3,12 +3,16 @@
  * the tests each put their own behind them.
  */
 import type { Digest, ExecutorId, KeyId, LeaseId, TaskId } from "#core/ids.ts";
+import type { Bucket, Refused, Usage } from "#core/policy/budget.ts";
 import type { Resources } from "#core/resources.ts";
 import type { Outcome, TaskState } from "#core/task.ts";
 import type { Attestation } from "#core/wire/attestations.ts";
+import type { CallsSummary, Receipt } from "#core/wire/calls.ts";
 import type { EnrolRequest, Executor, HeartbeatRequest, PublicKey } from "#core/wire/executors.ts";
 import type { Key, Scope } from "#core/wire/keys.ts";
 import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/leases.ts";
+import type { Policy, PolicyBudgets } from "#core/wire/policy.ts";
+import type { Secret } from "#core/wire/secrets.ts";
 import type { Result, Task, TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
 import type { VerificationKey } from "#trace/attestation/keys.ts";
 
@@ -30,6 +34,33 @@ export type HeldLease = {
   executorKey: PublicKey;
   cancelRequested: boolean;
 };
+
+/** What the proxy must know of a lease to judge its calls. */
+export type CallContext = { taskId: TaskId; keyId: KeyId; policy: Policy };
+
+/** A call as it is recorded before it is made. A `seq` is taken once within its lease. */
+export type RecordedCall = {
+  seq: number;
+  /** SHA-256 of the call signature, which no other call has. */
+  digest: Digest;
+  /** Until when it is either used (where it was only issued) or has its receipt. */
+  deadlineInMs: number;
+};
+
+/** A receipt as it is kept, and what the call adds to its task's usage. */
+export type KeptReceipt = {
+  taskId: TaskId;
+  leaseId: LeaseId;
+  fence: number;
+  seq: number;
+  jwt: string;
+  /** Its hash as a leaf of the Merkle tree (RFC 6962), 32 bytes. */
+  leaf: Uint8Array;
+  spent: Usage;
+};
+
+/** A secret as it lies in the database: sealed, so that who has the database alone cannot read it. */
+export type SealedSecret = { name: string; hosts: string[]; sealed: string };
 
 /**
  * All state of the system. Every method is one statement or one transaction; the database's clock decides
@@ -112,6 +143,38 @@ export type Store = {
   /** Capacities and image names of executors that are ready: what a submission is judged against. */
   capacities(): Promise<{ capacity: Resources; images: string[] }[]>;
 
+  // tool calls
+  /** The lease's task with the policy in force: the task's own, or what its owner replaced it with. LEASE_*. */
+  findCallContext(executorId: ExecutorId, hold: Hold): Promise<CallContext>;
+  /** Takes the `seq`, for a call that is made now or was issued to be made later. LEASE_*, CALL_REPLAYED. */
+  recordCall(executorId: ExecutorId, hold: Hold, call: RecordedCall, how: "made" | "issued"): Promise<void>;
+  /** Makes an issued call, once. LEASE_*, CALL_REPLAYED. */
+  useCall(executorId: ExecutorId, hold: Hold, call: RecordedCall): Promise<void>;
+  /** Takes one call to a host out of the task's budgets, or says why it may not be made. */
+  takeCall(
+    taskId: TaskId,
+    host: string,
+    budgets: PolicyBudgets,
+  ): Promise<{ allowed: true; usage: Usage; bucket: Bucket | null } | Refused>;
+  recordReceipt(receipt: KeptReceipt): Promise<void>;
+  /** The receipts of an attempt, and how many of its calls may still get one. */
+  summarizeCalls(taskId: TaskId, fence: number): Promise<CallsSummary & { open: number }>;
+  /** A task's receipts in the order of attempt and `seq`. */
+  listReceipts(taskId: TaskId, keyId: KeyId | null, page: PageQuery): Promise<Page<Receipt>>;
+  /** Those of one attempt, for an executor whose answers were lost. LEASE_*. */
+  listLeaseReceipts(executorId: ExecutorId, hold: Hold, page: PageQuery): Promise<Page<Receipt>>;
+  getPolicy(taskId: TaskId, keyId: KeyId | null): Promise<{ policy: Policy; updatedAt: string | null }>;
+  /** TASK_ALREADY_FINISHED where nothing would be judged by it any more. */
+  replacePolicy(taskId: TaskId, keyId: KeyId | null, policy: Policy): Promise<{ updatedAt: string }>;
+
+  // secrets
+  /** Makes the secret, or replaces the one of that name. */
+  putSecret(keyId: KeyId, secret: SealedSecret): Promise<{ secret: Secret; created: boolean }>;
+  listSecrets(keyId: KeyId): Promise<Secret[]>;
+  findSecrets(keyId: KeyId, names: string[]): Promise<SealedSecret[]>;
+  /** SECRET_NOT_FOUND. */
+  deleteSecret(keyId: KeyId, name: string): Promise<void>;
+
   // attestations
   listAttestations(taskId: TaskId, keyId: KeyId | null): Promise<Attestation[]>;
 
@@ -176,12 +239,60 @@ export type CryptoEngine = {
   sha256(text: string): Digest | Promise<Digest>;
 };
 
+/** Makes the proxy's requests, one hop each: redirects are answers. */
+export type Upstream = {
+  /** Whether connections go to the addresses that are given, and nowhere else. */
+  readonly pinned: boolean;
+  /** Every address of a name, from one look-up. UPSTREAM_UNREACHABLE. Never asked where `pinned` is false. */
+  resolve(name: string, signal: AbortSignal): Promise<string[]>;
+  /**
+   * Sends the request and resolves with the head of its answer. UPSTREAM_UNREACHABLE, UPSTREAM_FAILED, or the
+   * signal's reason. The body fails likewise, and with RESPONSE_UNDECODABLE.
+   */
+  send(request: UpstreamRequest): Promise<UpstreamAnswer>;
+  /** SHA-256 over bytes as they come. */
+  hash(): { update(bytes: Uint8Array): void | Promise<void>; digest(): Promise<Digest> };
+};
+
+export type UpstreamRequest = {
+  method: string;
+  /** Canonical, as it was judged. */
+  url: string;
+  /** Checked addresses, in order of preference; empty where the runtime resolves by itself. */
+  addresses: readonly string[];
+  /** All that is to be sent but Host, Content-Length, Accept-Encoding and hop-by-hop fields. Latin-1. */
+  headers: readonly [name: string, value: string][];
+  body: Uint8Array | ReadableStream<Uint8Array> | null;
+  bodyBytes: number;
+  /** Aborts the call at any moment, with a DsecError for its reason. */
+  signal: AbortSignal;
+};
+
+export type UpstreamAnswer = {
+  status: number;
+  /** As they came, Latin-1. */
+  headers: [name: string, value: string][];
+  /** Without content coding where `decoded`. Cancelling it closes the connection. */
+  body: ReadableStream<Uint8Array>;
+  decoded: boolean;
+};
+
+/** Seals secrets for the database: authenticated encryption under a key that is not in it. */
+export type SecretCipher = {
+  /** @param context what the secret belongs to; it opens for nothing else */
+  seal(value: string, context: string): Promise<string>;
+  /** Rejects with CONFIG_INVALID where the key or the context is another one. */
+  open(sealed: string, context: string): Promise<string>;
+};
+
 export type GatewayConfig = {
   /** `iss` of attestations and `aud` of executor tokens: the public origin of this gateway. */
   issuer: string;
   /** Requests a second and burst that each key may make; 0 turns the limit off. */
   rateRequestsPerS: number;
   rateBurst: number;
+  /** Addresses and blocks that policies may name in `allow_private`; none unless given. */
+  privateNetworks?: readonly string[] | undefined;
 };
 
 export type GatewayPorts = {
@@ -191,6 +302,10 @@ export type GatewayPorts = {
   keys: KeyRing;
   /** WebCrypto does where the runtime has nothing faster. */
   crypto?: CryptoEngine | undefined;
+  /** Absent: tool calls are refused with PROXY_UNAVAILABLE. */
+  upstream?: Upstream | undefined;
+  /** Absent: secrets are refused with PROXY_UNAVAILABLE. */
+  secretCipher?: SecretCipher | undefined;
   config: GatewayConfig;
   /** Milliseconds since the epoch. For token times and rate limits, never for leases. */
   now(): number;

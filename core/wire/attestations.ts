@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { LIMITS } from "../limits.ts";
+import { CallsSummarySchema } from "./calls.ts";
 import {
   AttestationIdSchema,
   DigestSchema,
@@ -18,6 +19,8 @@ import { ImageSchema, ResultSchema } from "./tasks.ts";
 export const TYP = {
   attestation: "dsec-attestation+jwt",
   evidence: "dsec-evidence+jwt",
+  call: "dsec-call+jwt",
+  receipt: "dsec-receipt+jwt",
   executor: "dsec-executor+jwt",
 } as const;
 
@@ -95,6 +98,7 @@ export const EvidenceSchema = strict({
   /** Null where the sandbox never came to life. */
   isolation: IsolationSchema.nullable(),
   result: ResultSchema,
+  calls: CallsSummarySchema,
   /** Durations on the executor's monotonic clock. */
   durations_us: strict({
     launch: z.number().int().min(0),
@@ -140,6 +144,8 @@ export const AttestationClaimsSchema = z.strictObject({
     resources: ResourcesSchema,
     isolation: IsolationSchema.nullable(),
     result: ResultSchema,
+    /** the tool calls of the attempt, as executor and gateway both recorded them */
+    calls: CallsSummarySchema,
     durations_us: EvidenceSchema.shape.durations_us,
     usage: EvidenceSchema.shape.usage,
     /** SHA-256 of the evidence JWS exactly as the executor sent it */

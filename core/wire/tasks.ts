@@ -16,6 +16,7 @@ import {
   text,
   type WireResources,
 } from "./common.ts";
+import { PolicySchema } from "./policy.ts";
 
 /** `host`, or a content address, or a name and tag that executors map to one (`python:3.11`). */
 export const ImageSchema = z.union([
@@ -99,6 +100,8 @@ export const TaskSpecSchema = strict({
     .default({})
     .transform((given) => ({ ...DEFAULT_RESOURCES, ...given }) as WireResources),
   timeout_ms: z.number().int().min(1).max(LIMITS.timeoutMsMax).default(LIMITS.timeoutMsDefault),
+  /** What the task may reach; without it, nothing. The owner can replace it while the task runs. */
+  policy: PolicySchema.prefault({}),
   /** Further attempts after a fault of ours (lost executor, failed launch). A result is never retried. */
   retries: z.number().int().min(0).max(LIMITS.retriesMax).default(LIMITS.retriesDefault),
   priority: z.number().int().min(LIMITS.priorityMin).max(LIMITS.priorityMax).default(0),

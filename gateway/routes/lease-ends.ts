@@ -131,7 +131,7 @@ export function holdOf(id: string, fence: number): Hold {
 }
 
 async function attest(
-  { keys, config, now, blobs, metrics, crypto }: Gateway,
+  { keys, config, now, blobs, metrics, crypto, store }: Gateway,
   held: HeldLease,
   result: Result | null,
   evidence: string,
@@ -143,11 +143,23 @@ async function attest(
     held,
     result,
     evidence,
+    calls: await finishedCalls(store, held),
     blobSize: (digest) => contentSize(blobs, digest),
     crypto,
   });
   metrics.count("dsec_attestations_issued_total", "Attestations issued.");
   return attestation;
+}
+
+/** A call that is still running could get a receipt that the evidence cannot know of. */
+async function finishedCalls(store: Gateway["store"], { taskId, leaseId, fence }: HeldLease) {
+  const { open, ...calls } = await store.summarizeCalls(taskId, fence);
+  if (open === 0) return calls;
+  throw new DsecError(
+    "EVIDENCE_MISMATCH",
+    `lease ${leaseId} of task ${taskId}: ${open} of its calls have no receipt yet; wait for them or for their time to pass`,
+    { details: { member: "calls.count", open } },
+  );
 }
 
 /** Each upload is bounded as it comes; their sum can only be judged here. */

@@ -10,6 +10,7 @@ import {
   type Evidence,
   TYP,
 } from "#core/wire/attestations.ts";
+import type { CallsSummary } from "#core/wire/calls.ts";
 import type { PublicKey } from "#core/wire/executors.ts";
 import type { Result } from "#core/wire/tasks.ts";
 import { importExecutorKey, verifyEvidence } from "#trace/attestation/evidence.ts";
@@ -29,6 +30,8 @@ export type IssueRequest = {
   result: Result | null;
   /** The evidence JWS exactly as it came. */
   evidence: string;
+  /** The calls of the attempt as this gateway recorded them. */
+  calls: CallsSummary;
   /** Size of what was uploaded under a digest, or null. */
   blobSize(digest: Digest): Promise<number | null>;
   /** One engine for the life of the process: the keys that it imports are kept. */
@@ -49,6 +52,8 @@ export async function issueAttestation(request: IssueRequest): Promise<Attestati
   match(held, "kid", kid, held.executorId);
   matchLease(evidence, held);
   matchResult(evidence, request.result, held);
+  match(held, "calls.count", evidence.calls.count, request.calls.count);
+  match(held, "calls.receipts_root", evidence.calls.receipts_root, request.calls.receipts_root);
   await matchUploads(evidence.result, held, request.blobSize);
 
   const id = newId("attestation", now) as AttestationId;
@@ -102,6 +107,7 @@ function claimsOf(
       resources: evidence.resources,
       isolation: evidence.isolation,
       result: evidence.result,
+      calls: evidence.calls,
       durations_us: evidence.durations_us,
       usage: evidence.usage,
       evidence_digest: issued.evidenceDigest,

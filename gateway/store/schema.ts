@@ -9,6 +9,7 @@ import {
   bigint,
   boolean,
   customType,
+  doublePrecision,
   index,
   integer,
   jsonb,
@@ -165,4 +166,77 @@ export const attestations = pgTable(
     issuedAt: time("issued_at").notNull(),
   },
   (table) => [primaryKey({ columns: [table.taskId, table.fence] })],
+);
+
+/** Every call whose signature was made, before it is sent. */
+export const calls = pgTable(
+  "calls",
+  {
+    taskId: text("task_id").notNull(),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    seq: integer("seq").notNull(),
+    /** SHA-256 of the call signature. */
+    digest: text("digest").notNull(),
+    /** Null while a signature that was issued for later is not used. */
+    usedAt: time("used_at"),
+    /** Past it no receipt will come any more: the gateway that made the call is gone, or nobody made it. */
+    deadlineAt: time("deadline_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.taskId, table.fence, table.seq] })],
+);
+
+export const receipts = pgTable(
+  "receipts",
+  {
+    taskId: text("task_id").notNull(),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    seq: integer("seq").notNull(),
+    leaseId: text("lease_id").notNull(),
+    jwt: text("jwt").notNull(),
+    /** Hexadecimal: the receipt's hash as a leaf of the attempt's Merkle tree, so that its root needs no receipt read. */
+    leaf: text("leaf").notNull(),
+    issuedAt: time("issued_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.taskId, table.fence, table.seq] })],
+);
+
+/** What a task's calls have used up, over all its attempts. */
+export const callUsage = pgTable("call_usage", {
+  taskId: text("task_id").primaryKey(),
+  calls: bigint("calls", { mode: "number" }).notNull(),
+  bytesUp: bigint("bytes_up", { mode: "number" }).notNull(),
+  bytesDown: bigint("bytes_down", { mode: "number" }).notNull(),
+});
+
+/** Token buckets of the hosts that a task with a rate calls. */
+export const callRates = pgTable(
+  "call_rates",
+  {
+    taskId: text("task_id").notNull(),
+    host: text("host").notNull(),
+    tokens: doublePrecision("tokens").notNull(),
+    /** Milliseconds since the epoch. */
+    atMs: doublePrecision("at_ms").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.taskId, table.host] })],
+);
+
+/** Policies that replace the one of the task's spec, which never changes. */
+export const taskPolicies = pgTable("task_policies", {
+  taskId: text("task_id").primaryKey(),
+  policy: jsonb("policy").notNull(),
+  updatedAt: time("updated_at").notNull(),
+});
+
+export const secrets = pgTable(
+  "secrets",
+  {
+    keyId: text("key_id").notNull(),
+    name: text("name").notNull(),
+    hosts: jsonb("hosts").notNull(),
+    sealed: text("sealed").notNull(),
+    createdAt: time("created_at").notNull(),
+    updatedAt: time("updated_at").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.keyId, table.name] })],
 );

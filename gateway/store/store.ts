@@ -2,9 +2,13 @@ import { DsecError } from "#core/errors.ts";
 import type { Store, Wake } from "#gateway/ports.ts";
 import { artifactStore } from "./artifacts.ts";
 import { attestationStore } from "./attestations.ts";
+import { callStore } from "./calls.ts";
 import { executorStore } from "./executors.ts";
 import { keyStore } from "./keys.ts";
 import { leaseStore } from "./leases.ts";
+import { policyStore } from "./policies.ts";
+import { receiptStore } from "./receipts.ts";
+import { secretStore } from "./secrets.ts";
 import type { Sql } from "./sql.ts";
 import { taskStore } from "./tasks.ts";
 
@@ -19,12 +23,17 @@ export type StoreContext = {
 /** The store over a database that `migrate` has brought up to date. Owns `sql` from here on. */
 export function createStore(context: StoreContext): Store {
   const { sql } = context;
+  const leases = leaseStore(context);
   return {
     ...keyStore(context),
     ...artifactStore(context),
     ...taskStore(context),
-    ...leaseStore(context),
+    ...leases,
     ...executorStore(context),
+    ...callStore(context),
+    ...receiptStore(context, leases),
+    ...policyStore(context),
+    ...secretStore(context),
     ...attestationStore(context),
     async ping() {
       try {

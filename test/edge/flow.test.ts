@@ -119,6 +119,7 @@ async function finish(
     resources: { ...DEFAULT_RESOURCES, ...lease.spec.resources },
     isolation: ISOLATION,
     result,
+    calls: { count: 0, receipts_root: null },
     durations_us: { launch: 1000, run: 2000 },
     usage: null,
   };

@@ -264,6 +264,7 @@ export class ExecutorClient extends Client {
       resources: { ...DEFAULT_RESOURCES, ...lease.spec.resources },
       isolation: ISOLATION,
       result,
+      calls: { count: 0, receipts_root: null },
       durations_us: { launch: 1000, run: 2000 },
       usage: null,
     };

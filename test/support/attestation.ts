@@ -16,6 +16,8 @@ export const ISSUER = "https://dsec.example";
 /** 2027-01-15T08:00:00Z, a whole second. */
 export const NOW_MS = 1_800_000_000_000;
 
+const NO_CALLS = { count: 0, receipts_root: null };
+
 /** An executor's identity as the executor room makes it: an Ed25519 key of its own. */
 export class TestExecutor {
   readonly id: ExecutorId = newId("executor");
@@ -88,11 +90,12 @@ export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
     resources: ResourcesSchema.parse(spec.resources),
     isolation: ISOLATION,
     result,
+    calls: NO_CALLS,
     durations_us: { launch: 1840, run: 120_311 },
     usage: { cpu_us: 98_000, memory_peak_bytes: 31_457_280 },
   };
   const blobSize = async (digest: string) => blobs.get(digest) ?? null;
-  return { held, result, evidence, blobSize, files };
+  return { held, result, calls: NO_CALLS, evidence, blobSize, files };
 }
 
 /** A real attestation of a real attempt, and the ring that signed it. */

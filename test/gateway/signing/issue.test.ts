@@ -37,6 +37,7 @@ async function issue(changes: {
     now: NOW_MS + 999,
     held: { ...attempt.held, ...changes.held },
     result: changes.result === undefined ? attempt.result : changes.result,
+    calls: attempt.calls,
     evidence: changes.jws ?? (await executor.sendEvidence(evidence)),
     blobSize: changes.blobSize ?? attempt.blobSize,
     crypto: changes.crypto,
@@ -76,6 +77,7 @@ test.each(["EdDSA", "ES256"] as const)(
         resources: evidence.resources,
         isolation: evidence.isolation,
         result: attempt.result,
+        calls: attempt.calls,
         durations_us: evidence.durations_us,
         usage: evidence.usage,
         evidence_digest: await sha256(attestation.evidence),
@@ -238,6 +240,20 @@ const MISMATCHES: [string, (evidence: Evidence) => void, string | RegExp][] = [
       e.result.stderr.total_bytes += 1;
     },
     /result.stderr is/,
+  ],
+  [
+    "calls.count",
+    (e) => {
+      e.calls.count = 1;
+    },
+    /calls.count is 1, expected 0/,
+  ],
+  [
+    "calls.receipts_root",
+    (e) => {
+      e.calls.receipts_root = other;
+    },
+    other,
   ],
   [
     "isolation",
