@@ -131,12 +131,15 @@ void Server::launch(const Message& message) {
   sandbox.go();
   const int64_t launch_us = now_us() - started_us;
   Fd output = sandbox.take_stdout(), errors = sandbox.take_stderr(), root = sandbox.take_root();
+  const std::vector<Fd> listeners = sandbox.take_listeners();
+  std::vector<int> descriptors = {output.get(), errors.get(), root.get()};
+  for (const Fd& listener : listeners) descriptors.push_back(listener.get());
   tell({{"event", "launched"},
         {"sequence", sequence},
         {"pid", sandbox.pid()},
         {"launchUs", launch_us},
         {"observation", sandbox.observation()}},
-       {output.get(), errors.get(), root.get()});
+       descriptors);
 }
 
 // Up to the moment before the command is let go.
