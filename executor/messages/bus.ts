@@ -5,12 +5,12 @@
  */
 import { DsecError } from "#core/errors.ts";
 import type { Json } from "#core/json.ts";
+import { type Check, compileSchema } from "#core/json-schema.ts";
 import { LIMITS } from "#core/limits.ts";
 import { type ChannelDeclaration, ChannelDeclarationSchema, ChannelNameSchema } from "#core/wire/memory.ts";
 import { exactJson } from "../memory/exact-json.ts";
 import { check } from "../memory/keys.ts";
 import type { SqliteDatabase } from "../memory/sqlite-database.ts";
-import { type Check, compileSchema } from "./schema.ts";
 import { Waiters } from "./waiters.ts";
 
 /** `text` is the body's exact JSON. */

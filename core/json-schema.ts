@@ -1,11 +1,11 @@
 /**
- * The subset of JSON Schema 2020-12 that channels may declare. It decides in time linear in schema and message: there is
- * no `pattern`, no reference and no recursion, since messages come from sandboxes and are judged on the executor's one
- * thread. A keyword that is not known is refused when the channel is declared; a misspelt rule must not be no rule.
+ * The subset of JSON Schema 2020-12 that channels and tools may declare. It decides in time linear in schema and value:
+ * there is no `pattern`, no reference and no recursion, since values come from sandboxes and are judged on the executor's
+ * one thread. A keyword that is not known is refused when it is declared; a misspelt rule must not be no rule.
  */
-import { DsecError } from "#core/errors.ts";
-import { canonicalJson, type Json } from "#core/json.ts";
-import { LIMITS } from "#core/limits.ts";
+import { DsecError } from "./errors.ts";
+import { canonicalJson, type Json } from "./json.ts";
+import { LIMITS } from "./limits.ts";
 
 /** A schema that `compileSchema` has taken: null where the value is as it says, else where it first is not, and how. */
 export type Check = (value: Json, pointer?: string) => string | null;
@@ -71,6 +71,31 @@ const KEYWORDS = {
   $schema: annotation,
   title: annotation,
   description: annotation,
+  default: annotation,
+  examples: annotation,
+  deprecated: annotation,
+  // Says what a string is meant to be; as in the standard's own vocabulary it asserts nothing.
+  format: annotation,
+
+  allOf: combined((checks, value, pointer) => {
+    for (const check of checks) {
+      const why = check(value, pointer);
+      if (why !== null) return why;
+    }
+    return null;
+  }),
+  anyOf: combined((checks, value, pointer) =>
+    checks.some((check) => check(value, pointer) === null) ? null : fault(pointer, "fits none of anyOf"),
+  ),
+  oneOf: combined((checks, value, pointer) => {
+    const fitting = checks.filter((check) => check(value, pointer) === null).length;
+    return fitting === 1 ? null : fault(pointer, `fits ${fitting} of oneOf, which must be one`);
+  }),
+  not(rule, { place, compile }) {
+    const check = compile(rule, place);
+    return (value, pointer = "") =>
+      check(value, pointer) === null ? fault(pointer, "fits what not forbids") : null;
+  },
 
   type(rule, { place }) {
     const names = Array.isArray(rule) ? rule : [rule];
@@ -159,6 +184,16 @@ const KEYWORDS = {
 } satisfies Record<string, Compile>;
 
 type Keyword = keyof typeof KEYWORDS;
+
+/** A keyword whose rule is a list of schemas, each judged for the whole value. */
+function combined(decide: (checks: Check[], value: Json, pointer: string) => string | null): Compile {
+  return (rule, { place, compile }) => {
+    if (!Array.isArray(rule) || rule.length === 0)
+      throw invalid(place, "must be an array of schemas, not empty");
+    const checks = rule.map((node, at) => compile(node, `${place}/${at}`));
+    return (value, pointer = "") => decide(checks, value, pointer);
+  };
+}
 
 /** A keyword whose rule is a number; `measure` is undefined for values that it says nothing about. */
 function bound(

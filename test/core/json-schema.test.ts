@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Json } from "#core/json.ts";
-import { compileSchema } from "#executor/messages/schema.ts";
+import { compileSchema } from "#core/json-schema.ts";
 
 const judge = (schema: Json, value: Json) => compileSchema(schema, "channel c")(value);
 
