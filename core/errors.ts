@@ -83,6 +83,20 @@ export const ERROR_STATUS = {
   RESPONSE_UNDECODABLE: 502,
   FINGERPRINT_MISMATCH: 502,
   SECRET_REFLECTED: 502,
+  // tools and the sandbox's channel
+  TOOL_NOT_FOUND: 404,
+  TOOL_INPUT_INVALID: 422,
+  TOOL_TIMED_OUT: 504,
+  TOOL_FAILED: 502,
+  /** Nothing was done: the host has no room for it now. */
+  TOOL_UNAVAILABLE: 503,
+  STEP_NOT_FOUND: 404,
+  STEP_TIMED_OUT: 504,
+  CHANNEL_BUSY: 429,
+  EVENT_LOG_FULL: 507,
+  /** Only ever recorded: no write explains what a namespace holds. */
+  MEMORY_CHANGED_UNRECORDED: 500,
+  OBSERVATIONS_FULL: 429,
   // the sandbox
   COMMAND_NOT_FOUND: 422,
   LAUNCH_FAILED: 500,

@@ -56,6 +56,37 @@ export const LIMITS = {
   secretChars: 8 * 1024,
   secretsPerKey: 1_000,
 
+  // tools and the sandbox's channel
+  toolsPerTask: 256,
+  toolNameChars: 64,
+  toolDescriptionChars: 4096,
+  toolTries: 10,
+  toolBackoffMsMax: 60_000,
+  /** JSON text of what a tool answers, and of an answer to `POST /v1/call`. */
+  toolOutputBytes: 8 * 1024 * 1024,
+  /** How long an answer that missed its deadline is still waited for, so that it can be recorded. */
+  lateAnswerMs: 5_000,
+  channelConnections: 64,
+  channelHeaderBytes: 16 * 1024,
+  channelBodyBytes: 12 * 1024 * 1024,
+  /** Requests of one sandbox that are worked on at once, through all its connections. */
+  channelRequests: 256,
+  /** What one sandbox may have in requests that are being read and answers that it has not read. */
+  channelBufferedBytes: 64 * 1024 * 1024,
+  channelHeaderTimeoutMs: 10_000,
+  channelRequestTimeoutMs: 60_000,
+  /** A connection on which nothing moves while its client has something to read or to send. */
+  channelIdleTimeoutMs: 60_000,
+  contextBytes: 256 * 1024,
+  eventInputBytes: 16 * 1024,
+  eventLogBytes: 192 * 1024 * 1024,
+  logitTokens: 4096,
+  logitTop: 5,
+  rewardComponents: 64,
+  openSteps: 64,
+  observationBytes: 64 * 1024,
+  observationsQueued: 256,
+
   // what a sandbox may produce
   outputFiles: 1024,
   outputFileBytes: 256 * 1024 * 1024,

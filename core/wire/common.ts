@@ -19,6 +19,20 @@ export const DigestSchema = z
   .string()
   .refine((text): text is Digest => isDigest(text), "must be sha256: and 64 lower-case hexadecimal digits");
 
+/** `host`, or a content address, or a name and tag that executors map to one (`python:3.11`). */
+export const ImageSchema = z.union([
+  z.literal("host"),
+  DigestSchema,
+  z
+    .string()
+    .max(200)
+    .regex(
+      // a digest that is cut short must not pass for an image named sha256
+      /^(?!sha256:)[a-z0-9]+([._/-][a-z0-9]+)*(:[A-Za-z0-9._-]{1,100})?$/,
+      "must be host, sha256:…, or a name such as python:3.11",
+    ),
+]);
+
 /** RFC 3339 time in UTC. */
 export const TimeSchema = z.iso.datetime({ offset: false });
 

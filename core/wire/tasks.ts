@@ -6,6 +6,7 @@ import {
   DigestSchema,
   ExecutorIdSchema,
   FenceSchema,
+  ImageSchema,
   KeyIdSchema,
   PageQuerySchema,
   pageOf,
@@ -16,21 +17,11 @@ import {
   text,
   type WireResources,
 } from "./common.ts";
+import { MemoryGrantSchema } from "./memory.ts";
 import { PolicySchema } from "./policy.ts";
+import { ToolsSchema, ToolTimeoutsSchema, unknownToolTimeouts } from "./tools.ts";
 
-/** `host`, or a content address, or a name and tag that executors map to one (`python:3.11`). */
-export const ImageSchema = z.union([
-  z.literal("host"),
-  DigestSchema,
-  z
-    .string()
-    .max(200)
-    .regex(
-      // a digest that is cut short must not pass for an image named sha256
-      /^(?!sha256:)[a-z0-9]+([._/-][a-z0-9]+)*(:[A-Za-z0-9._-]{1,100})?$/,
-      "must be host, sha256:…, or a name such as python:3.11",
-    ),
-]);
+export { ImageSchema };
 
 const encoder = new TextEncoder();
 const argument = text(LIMITS.argumentBytes).refine(
@@ -102,6 +93,19 @@ export const TaskSpecSchema = strict({
   timeout_ms: z.number().int().min(1).max(LIMITS.timeoutMsMax).default(LIMITS.timeoutMsDefault),
   /** What the task may reach; without it, nothing. The owner can replace it while the task runs. */
   policy: PolicySchema.prefault({}),
+  /** What the agent may call by name, besides whatever the policy lets it reach. */
+  tools: ToolsSchema.default([]),
+  tool_timeout_ms: ToolTimeoutsSchema.nullable().default(null),
+  /** How long one plan step of the agent may take; null is without end. */
+  plan_step_timeout_ms: z.number().int().min(1).max(LIMITS.timeoutMsMax).nullable().default(null),
+  /** Sandboxes whose tasks name one job of one key may exchange messages. */
+  job: z
+    .string()
+    .regex(/^[A-Za-z0-9._-]{1,100}$/, "must be letters, digits, . _ -")
+    .nullable()
+    .default(null),
+  /** Memory besides the task's own: namespaces that all tasks of the key share, by name. */
+  memory: strict({ shared: z.array(MemoryGrantSchema).max(64).default([]) }).prefault({}),
   /** Further attempts after a fault of ours (lost executor, failed launch). A result is never retried. */
   retries: z.number().int().min(0).max(LIMITS.retriesMax).default(LIMITS.retriesDefault),
   priority: z.number().int().min(LIMITS.priorityMin).max(LIMITS.priorityMax).default(0),
@@ -114,13 +118,21 @@ export const TaskSpecSchema = strict({
     .default({}),
   /** Chosen by the client and repeated in the attestation (`eat_nonce`), so that an old one cannot be passed off. */
   nonce: text(LIMITS.nonceChars).min(8).nullable().default(null),
-}).refine(
-  (spec) =>
-    spec.command.reduce((sum, part) => sum + part.length, 0) +
-      Object.entries(spec.env).reduce((sum, [name, value]) => sum + name.length + value.length, 0) <=
-    LIMITS.commandBytes,
-  `command and env together must be at most ${LIMITS.commandBytes} characters`,
-);
+})
+  .refine(
+    (spec) =>
+      spec.command.reduce((sum, part) => sum + part.length, 0) +
+        Object.entries(spec.env).reduce((sum, [name, value]) => sum + name.length + value.length, 0) <=
+      LIMITS.commandBytes,
+    `command and env together must be at most ${LIMITS.commandBytes} characters`,
+  )
+  .superRefine(({ tools, tool_timeout_ms }, context) => {
+    for (const name of unknownToolTimeouts(tools, tool_timeout_ms)) {
+      const known = tools.map((tool) => tool.name).slice(0, 20);
+      const message = `names no tool of the task; ${known.length === 0 ? "it has none" : `it has ${known.join(", ")}`}`;
+      context.addIssue({ code: "custom", path: ["tool_timeout_ms", name], message });
+    }
+  });
 
 /** What a client sends. */
 export type TaskRequest = z.input<typeof TaskSpecSchema>;

@@ -28,7 +28,7 @@ test("a misspelt, misplaced or unknown member is refused with its path and the n
     [{ command: ["true"], resources: { memoryMb: 512 } }, "resources.memoryMb", "memory_mb"],
     [{ command: ["true"], resources: { cpu: 1 } }, "resources.cpu", undefined],
     [{ command: ["true"], inputs: [{ artefact: "x", mount_path: "/a" }] }, "inputs[0].artefact", "artifact"],
-    [{ command: ["true"], memory_mb: 512 }, "memory_mb", undefined],
+    [{ command: ["true"], memory_mb: 512 }, "memory_mb", "memory"],
     [{ command: ["true"], __proto__: null, constructor: {} }, "constructor", undefined],
   ] as [object, string, string | undefined][]) {
     const error = await client.refused("POST", "/v1/tasks", body);
