@@ -51,17 +51,17 @@ export function leaseEnder({
     how: End["how"],
     executorId: ExecutorId,
     hold: Hold,
-    result: Result | null,
+    result: Result,
     attestation: Attestation | null,
   ): Promise<Task> => {
-    const outcome = result?.outcome;
+    const { outcome } = result;
     const json = storableJson({
       executor_id: executorId,
       ...hold,
       how,
-      retriable: outcome !== undefined && isRetriable(outcome.reason),
-      final_state: outcome && stateAfter(outcome, 0),
-      reason: outcome?.reason ?? "released",
+      retriable: isRetriable(outcome.reason),
+      final_state: stateAfter(outcome, 0),
+      reason: how === "released" ? "released" : outcome.reason,
       result,
       attestation,
     });
@@ -73,9 +73,12 @@ export function leaseEnder({
       ended("completed", executorId, hold, result, attestation),
     failLease: (executorId, hold, outcome, attestation) =>
       ended("failed", executorId, hold, resultOf(outcome), attestation),
-    releaseLease: (executorId, hold) => ended("released", executorId, hold, null, null),
+    releaseLease: (executorId, hold) => ended("released", executorId, hold, RELEASED, null),
   };
 }
+
+/** What a released task is left with where it was to be cancelled, and so is not queued again. */
+const RELEASED = endedWithoutResult("cancelled", "cancelled; the executor gave it back");
 
 function resultOf(outcome: Outcome): Result {
   const result = endedWithoutResult(outcome.reason, outcome.message ?? "");
@@ -136,7 +139,9 @@ ended as (
 ),
 logged as (
   insert into task_events (task_id, seq, at, type, fence, state, reason)
-  select e.id, e.last_seq, dsec_now(), 'state', e.fence, e.state, e.reason from ended e
+  select e.id, e.last_seq, dsec_now(), 'state', e.fence, e.state,
+         case e.state when 'cancelled' then 'cancelled' else e.reason end
+  from ended e
 ),
 attested as (
   insert into attestations (id, task_id, fence, jwt, evidence, issued_at)

@@ -141,10 +141,10 @@ onBothDatabases((context, database) => {
     await submitMany(store, busy, 10_000);
     for (let i = 0; i < 10; i++) await store.acquireLeases(executorId, { ...ROOMY, cpu_millis: 20_000 }, 20);
     const { task: one } = await submit(store, late);
-    const [other] = await submitMany(store, later, 500);
+    const others = await submitMany(store, later, 500);
     const next = (await store.acquireLeases(executorId, ROOMY, 6)).map(({ task_id }) => task_id);
     expect(next).toContain(one.id);
-    expect(next).toContain(other);
+    expect(others.some((id) => next.includes(id))).toBe(true);
     // A key that was away does not collect turns: its 500 share with the 10,000 from now on.
     const shared = await store.acquireLeases(executorId, ROOMY, 100);
     const owners = await Promise.all(

@@ -52,6 +52,7 @@ type World = Context & {
   ended: Map<string, string>;
   fences: Map<string, number>;
   clockMs: number;
+  clockMoved: Promise<void>;
 };
 
 const CAPACITY = vector({ cpu_millis: 4_000, memory_mb: 4_096, pids: 2_048, disk_mb: 20_000 });
@@ -70,6 +71,7 @@ async function newWorld(context: Context, pick: World["pick"]): Promise<World> {
     ended: new Map(),
     fences: new Map(),
     clockMs: 0,
+    clockMoved: Promise.resolve(),
   };
 }
 
@@ -112,8 +114,7 @@ async function act(world: World): Promise<void> {
       return;
     }
     default:
-      world.clockMs += pick(15_000);
-      await shiftClock(world.sql, world.clockMs);
+      await passTime(world, pick(15_000));
       await Promise.all([store.expireLeases(), ...world.executors.map((id) => beat(world, id))]);
   }
 }
@@ -135,6 +136,7 @@ async function complete(world: World, { executorId, lease }: Held): Promise<void
     world.store.completeLease(executorId, holdOf(lease), result, attestationOf(lease)),
   );
   if (!task) return;
+  expect(lease.fence, "only the newest lease can write").toBe(world.fences.get(lease.task_id));
   const end = `${lease.lease_id} ${exit_code}`;
   expect(world.ended.get(lease.task_id) ?? end, "a task ends once").toBe(end);
   world.ended.set(lease.task_id, end);
@@ -149,6 +151,15 @@ async function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
   }
 }
 
+/** One after another: PostgreSQL refuses to have a function replaced twice at once. */
+function passTime(world: World, ms: number): Promise<void> {
+  world.clockMoved = world.clockMoved.then(() => {
+    world.clockMs += ms;
+    return shiftClock(world.sql, world.clockMs);
+  });
+  return world.clockMoved;
+}
+
 async function beat({ store }: World, id: ExecutorId): Promise<void> {
   await store.heartbeat(id, { capacity: toWire(CAPACITY), free: toWire(CAPACITY), images: [], running: 0 });
 }
@@ -160,8 +171,7 @@ async function drain(world: World): Promise<void> {
       "select count(*)::int as open from tasks where state in ('queued', 'leased', 'running')",
     );
     if (counts[0]?.open === 0) return;
-    world.clockMs += LIMITS.leaseTtlMs + LIMITS.retryBackoffMaxMs;
-    await shiftClock(world.sql, world.clockMs);
+    await passTime(world, LIMITS.leaseTtlMs + LIMITS.retryBackoffMaxMs);
     await Promise.all([world.store.expireLeases(), ...world.executors.map((id) => beat(world, id))]);
     const before = world.leases.length;
     for (const id of world.executors) await acquire(world, id);

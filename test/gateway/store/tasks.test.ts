@@ -125,13 +125,20 @@ onBothDatabases((context) => {
     expect(await store.cancelTask(lease.task_id as TaskId, keyId)).toEqual(final);
   });
 
-  test("a cancelled task is not tried again when its attempt fails", async () => {
+  test("a cancelled task is not tried again when its attempt fails or is given back", async () => {
     const { store } = context;
     const [keyId, executorId] = [await newKey(store), await newExecutor(store)];
     await submit(store, keyId);
     const lease = await claim(store, executorId);
     await store.cancelTask(lease.task_id as TaskId, keyId);
     expect((await store.failLease(executorId, holdOf(lease), LAUNCH_FAILED, null)).state).toBe("cancelled");
+
+    await submit(store, keyId);
+    const released = await claim(store, executorId);
+    await store.cancelTask(released.task_id as TaskId, keyId);
+    const task = await store.releaseLease(executorId, holdOf(released));
+    expect(task).toMatchObject({ state: "cancelled", result: { outcome: { reason: "cancelled" } } });
+    expect(await history(store, task.id)).toEqual(["queued", "leased", "cancelled: cancelled"]);
   });
 
   test("payloads of any size are taken, and none rolls its neighbours back (B55)", async () => {
