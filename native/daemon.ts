@@ -174,7 +174,8 @@ export class Daemon implements Launcher {
 
   #goneError(): DsecError {
     if (this.#failure) return this.#failure;
-    const why = this.#state === "closing" ? "was asked to close" : "ended without being asked to; start another";
+    const why =
+      this.#state === "closing" ? "was asked to close" : "ended without being asked to; start another";
     return new DsecError("LAUNCHER_LOST", `launcher ${this.#process.pid ?? ""} ${why}`);
   }
 }

@@ -29,9 +29,10 @@ struct ResourceLimit {
   __rlimit_resource resource;
   rlim_t soft, hard;
 };
-// Documented in docs/decisions; memory, processes and CPU are limited by the cgroup.
+// Documented in docs/sandbox.md; memory, processes and CPU are limited by the cgroup.
 constexpr ResourceLimit kResourceLimits[] = {
-    {RLIMIT_CORE, 0, 0},
+    // 0 would still run a core handler that the host has set as a pipe; 1 is core(5)'s word for none of any kind.
+    {RLIMIT_CORE, 1, 1},
     {RLIMIT_NOFILE, 1024, 65536},
     {RLIMIT_STACK, 8 << 20, RLIM_INFINITY},
     {RLIMIT_MEMLOCK, 8 << 20, 8 << 20},

@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kDepthMax = 512;
 constexpr int64_t kSectorBytes = 512;  // of st_blocks, whatever the file system's block is
+// Even an empty file takes something that the disk has a limited number of.
+constexpr int64_t kInodeBytes = 4096;
 constexpr int64_t kLookEveryUs = 250'000;
 // A walk may take this part of the helper's time for one sandbox.
 constexpr int64_t kWalkShare = 20;
@@ -36,7 +38,7 @@ class Tally {
  public:
   void add(const struct stat& status) {
     if (status.st_nlink != 1 && !seen_.insert({status.st_dev, status.st_ino}).second) return;
-    bytes_ += status.st_blocks * kSectorBytes;
+    bytes_ += std::max<int64_t>(status.st_blocks * kSectorBytes, kInodeBytes);
   }
   void overflow() { bytes_ = INT64_MAX; is_final_ = true; }
   bool is_final() const { return is_final_; }

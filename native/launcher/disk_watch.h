@@ -22,7 +22,7 @@ void watch_disks_until_closed(int socket);
 
 Result<void> send_disk_bound(int socket, const DiskBound& bound);
 
-// Bytes that the folder's files take up on the disk, each inode once, and those of unlinked files that members of the
+// Bytes that the folder's files take up on the disk, each inode once and for 4 KiB at least, and those of unlinked files that members of the
 // cgroup hold open or mapped. A tree too deep to walk counts as INT64_MAX.
 int64_t disk_bytes_used(const std::string& folder, const std::string& cgroup);
 

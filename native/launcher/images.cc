@@ -4,7 +4,9 @@
 #include <linux/loop.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "base/files.h"
 #include "launcher/mounts.h"
@@ -12,6 +14,7 @@
 namespace dsec {
 namespace {
 
+constexpr size_t kImagesKept = 64;
 constexpr unsigned kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
 
 // A loop device that frees itself when its last user goes, so that no death of ours can leave it behind.
@@ -51,14 +54,28 @@ Result<const Image*> Images::erofs(const std::string& path) {
   if (!S_ISREG(status.st_mode)) return Error{"image", path + " is not a regular file", 0, "IMAGE_INVALID"};
   const Key key{status.st_dev, status.st_ino, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec,
                 status.st_size};
-  if (auto found = erofs_.find(key); found != erofs_.end()) return &found->second;
+  if (auto found = erofs_.find(key); found != erofs_.end()) {
+    found->second.used = ++uses_;
+    return &found->second.image;
+  }
   Result<Fd> mount = mount_erofs(path, file->get());
   if (!mount) return std::move(mount).error().with_code("IMAGE_INVALID");
   Image image{next_++, "", false};
   image.folder = "i" + std::to_string(image.number);
   TRY(make_directory(image.folder, 0700));
   TRY(attach_mount(mount->get(), image.folder));
-  return &erofs_.emplace(key, std::move(image)).first->second;
+  return &erofs_.emplace(key, Mounted{std::move(image), ++uses_}).first->second.image;
+}
+
+std::optional<Image> Images::evict() {
+  if (erofs_.size() <= kImagesKept) return std::nullopt;
+  auto oldest = std::min_element(erofs_.begin(), erofs_.end(),
+                                 [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+  Image image = std::move(oldest->second.image);
+  erofs_.erase(oldest);
+  ::umount2(image.folder.c_str(), MNT_DETACH);
+  ::rmdir(image.folder.c_str());
+  return image;
 }
 
 }  // namespace dsec

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -26,14 +27,23 @@ class Images {
   const Image& host() const { return host_; }
   // IMAGE_NOT_FOUND, or IMAGE_INVALID where the kernel does not take the file for an EROFS.
   Result<const Image*> erofs(const std::string& path);
+  // Unmounts the image that was asked for longest ago when there are many, and names it. Sandboxes that run from it hold
+  // on to their own copy of its mount.
+  std::optional<Image> evict();
 
  private:
   // A file that was replaced is another image, though its path is the same.
   using Key = std::tuple<uint64_t, uint64_t, int64_t, int64_t>;
 
+  struct Mounted {
+    Image image;
+    uint64_t used = 0;
+  };
+
   Image host_;
-  std::map<Key, Image> erofs_;
+  std::map<Key, Mounted> erofs_;
   uint64_t next_ = 1;
+  uint64_t uses_ = 0;
 };
 
 }  // namespace dsec

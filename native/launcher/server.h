@@ -2,7 +2,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -21,23 +23,24 @@ class Server {
  private:
   Result<void> serve_once();
   Result<void> on_request(Message message);
-  Result<void> launch(const Message& message);
+  void launch(const Message& message);
+  Result<Sandbox*> make(const Message& message);
   Result<void> destroy(const std::string& id);
   Result<void> on_death(Sandbox& sandbox);
   Result<void> on_swept();
   Result<void> on_disk_full();
   Result<void> sweep(Sandbox& sandbox);
-  Result<void> tell(const nlohmann::json& event);
+  void tell(const nlohmann::json& event, const std::vector<int>& descriptors = {});
   void kill_expired();
   int wait_ms();
-  Result<void> shut_down();
+  void shut_down();
   Result<void> watch(int descriptor);
 
   Host host_;
   Fd node_, sweeper_, disk_watch_, epoll_;
   std::map<std::string, Sandbox> sandboxes_;
   std::map<int, std::string> by_pidfd_;
-  std::map<std::string, std::string> leaving_;  // ids being swept, with the request to answer
+  std::set<std::string> leaving_;  // being killed or swept for good
   bool is_refilling_ = true;
   bool is_closing_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include "base/files.h"
 #include "launcher/mounts.h"

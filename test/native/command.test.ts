@@ -64,6 +64,11 @@ describe("a command that cannot be started is told apart from one that failed", 
       message: "execve /etc/passwd: Permission denied",
     });
   });
+  test("a name as long as an argument can be", async () => {
+    const { end } = await run(host.launcher, ["x".repeat(131_000)]);
+    expect(end.reason).toBe("command_not_found");
+    expect(end.message).toMatch(/^execve x{4000,5000}: File name too long$/);
+  });
   test("a command that itself exits with 127 was found", async () => {
     const { end } = await run(host.launcher, shell("exit 127"));
     expect(end).toMatchObject({ reason: "exited", exitCode: 127, message: null });
@@ -137,8 +142,7 @@ describe("standard input is at its end unless given (B08)", () => {
 
 describe("the command starts in a clean state (B11)", () => {
   test("no signal is blocked or ignored, and SIGPIPE works", async () => {
-    const script =
-      'grep -E "Sig(Blk|Ign)" /proc/self/status; yes | head -1 >/dev/null; echo "${PIPESTATUS[@]}"';
+    const script = `grep -E "Sig(Blk|Ign)" /proc/self/status; yes | head -1 >/dev/null; echo "\${PIPESTATUS[@]}"`;
     const { stdout, stderr } = await run(host.launcher, shell(script));
     expect(stdout.toString()).toBe("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n141 0\n");
     expect(stderr.length).toBe(0);
@@ -259,11 +263,11 @@ describe("a deadline kills every descendant (B01)", () => {
 
 test("orphans are reaped, so the process table does not fill (B09)", async () => {
   const script = `
-    before=$(ls -d /proc/[0-9]* | wc -l)
+    set -- /proc/[0-9]*; before=$#
     for i in $(seq 500); do sh -c "(sleep 0.05 &) ; exit"; done
     sleep 1
     echo defunct $(grep -l "^State:.*Z" /proc/[0-9]*/status 2>/dev/null | wc -l)
-    after=$(ls -d /proc/[0-9]* | wc -l)
+    set -- /proc/[0-9]*; after=$#
     echo grown $((after - before))
     sh -c "exit 0" && echo forks`;
   const { stdout } = await run(host.launcher, shell(script), { limits: { pids: 64 } });

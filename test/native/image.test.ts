@@ -1,5 +1,14 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -94,6 +103,27 @@ test("a file that is no EROFS, or only half of one, is refused with its own code
   ).rejects.toMatchObject({
     code: "IMAGE_NOT_FOUND",
   });
+});
+
+test("more images than are kept mounted: old ones go, a sandbox that runs from one keeps it", async () => {
+  const copies = Array.from({ length: 70 }, (_, i) => join(scratch, `copy-${i}.erofs`));
+  for (const copy of copies) copyFileSync(image, copy);
+  const fifo = join(scratch, "hold");
+  execFileSync("mkfifo", [fifo]);
+  const mounts = [{ source: fifo, target: "/hold" }];
+  const holder = await host.launcher.launch(
+    plan(["/bin/small", "read", "/hold"], { image: erofs(copies[0]!), mounts }),
+  );
+  for (const copy of [...copies, copies[0]!]) {
+    const { stdout } = await run(host.launcher, ["/bin/small", "read", "/private"], { image: erofs(copy) });
+    expect(stdout.toString()).toBe("only root's\n");
+  }
+  holder.kill();
+  await holder.ended;
+  const descriptor = holder.openOutput(Buffer.from("/private"));
+  expect(readFileSync(descriptor!, "utf8")).toBe("only root's\n");
+  closeSync(descriptor!);
+  await holder.destroy();
 });
 
 test("a removed image leaves no trace on the host", async () => {

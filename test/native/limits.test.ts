@@ -84,6 +84,16 @@ for i in range(0, len(b), 4096): b[i] = 1'; echo child ended with $?; exit 3`;
     expect(stdout.toString()).toContain("child ended with 137");
   });
 
+  test("too little even for init ends that sandbox and no other", async () => {
+    for (const memoryBytes of [1, 4096, 65_536, 262_144, MIB]) {
+      const outcome = await run(host.launcher, ["true"], { limits: { memoryBytes } }).catch(
+        (error: Error) => error,
+      );
+      if (!(outcome instanceof Error)) expect(["oom_killed", "exited"]).toContain(outcome.end.reason);
+    }
+    expect((await run(host.launcher, ["true"])).end.exitCode).toBe(0);
+  });
+
   test("files in /dev/shm count as memory", async () => {
     const { end } = await run(host.launcher, ["dd", "if=/dev/zero", "of=/dev/shm/f", "bs=1M", "count=60"], {
       limits: { memoryBytes: 32 * MIB },

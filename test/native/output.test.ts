@@ -26,7 +26,8 @@ function contentOf(sandbox: Sandbox, path: string): string | null {
 
 function namesIn(sandbox: Sandbox, path: string): string[] | null {
   const entries = sandbox.listOutput(Buffer.from(path));
-  return entries && entries.map(({ name, kind }) => `${Buffer.from(name).toString("latin1")} ${kind}`).sort();
+  if (entries === null) return null;
+  return entries.map(({ name, kind }) => `${Buffer.from(name).toString("latin1")} ${kind}`).sort();
 }
 
 describe("what a sandbox wrote can be read when it has ended", () => {
