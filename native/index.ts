@@ -92,6 +92,7 @@ export type Sandbox = {
   /**
    * Opens a path inside the ended sandbox's file system as the sandbox saw it, links resolved within its root
    * (openat2 RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS), read-only and non-blocking. Regular files only.
+   * What was mounted over it (inputs, the host's /usr, /proc, /dev) went with the sandbox and is not seen.
    * Returns a descriptor that the caller closes, or null where there is no such regular file.
    */
   openOutput(path: Uint8Array): number | null;
