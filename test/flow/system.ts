@@ -2,10 +2,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { freePort } from "#test/support/free-port.ts";
 import { startPostgres } from "#test/support/postgres.ts";
+import { startWranglerDev } from "#test/support/wrangler-dev.ts";
 
 const DSEC = resolve(import.meta.dirname, "../../dsec");
 
@@ -24,6 +25,7 @@ export type System = {
   stop(): Promise<void>;
 };
 
+/** `dsec gateway` on a PostgreSQL of its own, and `dsec executor`. */
 export async function startSystem(): Promise<System> {
   const postgres = await startPostgres();
   const folder = mkdtempSync(join(tmpdir(), "dsec-flow-"));
@@ -36,26 +38,44 @@ export async function startSystem(): Promise<System> {
   );
   await saying(gateway, "issuer");
   const adminKey = readFileSync(join(gatewayData, "admin.key"), "utf8").trim();
+  return withExecutor({ url, issuer: url, adminKey, folder }, async () => {
+    await ended(gateway, "SIGTERM");
+    await postgres.stop();
+  });
+}
 
+/** The same with the gateway in workerd, as `wrangler dev` serves it. */
+export async function startEdgeSystem(): Promise<System> {
+  const postgres = await startPostgres();
+  const gateway = await startWranglerDev({ postgresUrl: await postgres.database() });
+  const { url, adminKey } = gateway;
+  const folder = mkdtempSync(join(tmpdir(), "dsec-flow-"));
+  return withExecutor({ url, issuer: url, adminKey, folder }, async () => {
+    await gateway.stop();
+    await postgres.stop();
+  });
+}
+
+async function withExecutor(
+  gateway: Pick<System, "url" | "issuer" | "adminKey" | "folder">,
+  stopGateway: () => Promise<void>,
+): Promise<System> {
   let executor: ChildProcess;
   const startExecutor = async () => {
-    executor = run(["executor", "--gateway", url], { data: join(folder, "executor"), token: adminKey });
+    const data = join(gateway.folder, "executor");
+    executor = run(["executor", "--gateway", gateway.url], { data, token: gateway.adminKey });
     await saying(executor, "pulls from");
   };
   await startExecutor();
   return {
-    url,
-    issuer: url,
-    adminKey,
-    folder,
+    ...gateway,
     startExecutor,
     async killExecutor() {
       await ended(executor, "SIGKILL");
     },
     async stop() {
       await ended(executor, "SIGTERM");
-      await ended(gateway, "SIGTERM");
-      await postgres.stop();
+      await stopGateway();
     },
   };
 }
@@ -112,15 +132,6 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
   const exit = once(child, "exit");
   child.kill(signal);
   await exit;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /** The launcher marks its cgroups with the FNV-1a hash of its state folder's path, so that it removes only its own. */

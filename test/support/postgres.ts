@@ -7,12 +7,12 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import postgres from "postgres";
 import { migrate } from "#gateway/store/migrate.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
+import { freePort } from "#test/support/free-port.ts";
 
 export type PostgresServer = {
   /** The URL of a fresh, empty database. */
@@ -140,15 +140,6 @@ function binaries(): string {
     .find((bin) => existsSync(join(bin, "initdb")));
   if (!found) throw new Error(`no PostgreSQL server under ${root}: apt-get install postgresql-15`);
   return found;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 /** Waits for a word of the owner's. */

@@ -2,11 +2,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { exportJWK, generateKeyPair } from "jose";
 import { mintKey } from "#gateway/auth.ts";
+import { freePort } from "#test/support/free-port.ts";
 
 export type WranglerDev = {
   url: string;
@@ -102,13 +102,4 @@ async function endGroup(child: ChildProcess): Promise<void> {
   } catch {
     // nothing was left
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, "close");
-  return port;
 }
