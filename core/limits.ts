@@ -87,6 +87,20 @@ export const LIMITS = {
   observationBytes: 64 * 1024,
   observationsQueued: 256,
 
+  // the loopback proxy of one sandbox
+  egressConnections: 128,
+  /** Requests of one connection that wait for those before them. */
+  egressPipelined: 16,
+  /** Hosts whose certificate is kept. */
+  egressCertificates: 256,
+  egressHeadMs: 15_000,
+  /** From the first byte of a request to the last of its body. */
+  egressRequestMs: 600_000,
+  egressHandshakeMs: 10_000,
+  egressKeepAliveMs: 60_000,
+  /** Of tunnels and WebSockets; what they carry may well be silent for minutes. */
+  egressIdleMs: 3_600_000,
+
   // what a sandbox may produce
   outputFiles: 1024,
   outputFileBytes: 256 * 1024 * 1024,
