@@ -20,6 +20,10 @@ const SUBCOMMANDS: Record<string, Subcommand> = {
     load: () => import("./commands/task.ts"),
   },
   key: { summary: "create, list and revoke API keys", load: () => import("./commands/key.ts") },
+  "signing-key": {
+    summary: "list and rotate the keys that sign attestations",
+    load: () => import("./commands/signing-key.ts"),
+  },
   image: { summary: "import, list and remove sandbox images", load: () => import("./commands/image.ts") },
   verify: { summary: "verify attestations and outputs, offline", load: () => import("./commands/verify.ts") },
   doctor: { summary: "check this host and say how to mend it", load: () => import("./commands/doctor.ts") },

@@ -80,6 +80,14 @@ async function withExecutor(
   };
 }
 
+/** `dsec up` over a data folder; later commands find it there. */
+export async function startUp(data: string): Promise<{ url: string; stop(): Promise<void> }> {
+  const up = run(["up", "--port", "0"], { data });
+  await saying(up, "DSec serves ");
+  const { url } = JSON.parse(readFileSync(join(data, "serving.json"), "utf8"));
+  return { url, stop: () => ended(up, "SIGTERM") };
+}
+
 /** What a stopped system left on the host: processes, mounts, cgroups, and the folders of sandboxes. Removes `folder`. */
 export async function leftovers(folder: string): Promise<string[]> {
   const found: string[] = [];

@@ -1,7 +1,4 @@
-import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { inspect } from "node:util";
 import pkcs11js from "pkcs11js";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -11,36 +8,20 @@ import type { Signer } from "#gateway/ports.ts";
 import { issueAttestation } from "#gateway/signing/issue.ts";
 import { createKeyRing } from "#gateway/signing/key-ring.ts";
 import { finishedAttempt, ISSUER, NOW_MS, TestExecutor } from "#test/support/attestation.ts";
+import { makeSoftHsmToken, SOFTHSM_LIBRARY } from "#test/support/softhsm.ts";
 import { importJwk } from "#trace/attestation/keys.ts";
 
-const LIBRARY = "/usr/lib/softhsm/libsofthsm2.so";
 const PIN = "7391-user-pin";
 let folder: string;
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), "dsec-softhsm-"));
-  mkdirSync(join(folder, "tokens"));
-  process.env.SOFTHSM2_CONF = join(folder, "softhsm2.conf");
-  writeFileSync(
-    process.env.SOFTHSM2_CONF,
-    `directories.tokendir = ${join(folder, "tokens")}\nobjectstore.backend = file\nlog.level = ERROR\n`,
-  );
-  execFileSync("softhsm2-util", [
-    "--init-token",
-    "--free",
-    "--label",
-    "dsec",
-    "--so-pin",
-    "5829-so-pin",
-    "--pin",
-    PIN,
-  ]);
+  folder = makeSoftHsmToken({ label: "dsec", pin: PIN });
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const open = (config: { pin?: string; token?: string; library?: string } = {}) =>
-  openPkcs11Token({ library: LIBRARY, token: "dsec", pin: PIN, ...config });
+  openPkcs11Token({ library: SOFTHSM_LIBRARY, token: "dsec", pin: PIN, ...config });
 
 const refusal = (act: Promise<unknown>): Promise<DsecError> =>
   act.then(
@@ -125,7 +106,7 @@ test("the next signature logs in again after the module dropped every session", 
   const token = await open();
   const signer = await token.signer({ label: "dropped", alg: "EdDSA", create: true });
   const module = new pkcs11js.PKCS11();
-  module.load(LIBRARY);
+  module.load(SOFTHSM_LIBRARY);
   for (const slot of module.C_GetSlotList(true)) module.C_CloseAllSessions(slot);
   const bytes = new TextEncoder().encode("after the drop");
   expect(await (await importJwk(signer.publicJwk)).verify(bytes, await signer.sign(bytes))).toBe(true);
@@ -156,7 +137,7 @@ test("a key is refused that is for the other algorithm, ambiguous, or can be rea
 /** A P-256 pair as some other tool might have left it. The process is logged in by the token that is open. */
 function makePair(label: string, extractable: boolean): void {
   const module = new pkcs11js.PKCS11();
-  module.load(LIBRARY);
+  module.load(SOFTHSM_LIBRARY);
   const slot = module.C_GetSlotList(true).find((id) => module.C_GetTokenInfo(id).label.trim() === "dsec")!;
   const session = module.C_OpenSession(slot, pkcs11js.CKF_SERIAL_SESSION | pkcs11js.CKF_RW_SESSION);
   const shared = [
