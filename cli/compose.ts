@@ -3,6 +3,7 @@ import { SCOPES } from "#core/wire/keys.ts";
 import { mintKey } from "#gateway/auth-keys.ts";
 import { openDiskBlobs } from "#gateway/node/disk-blobs.ts";
 import { openKeyStore } from "#gateway/node/key-store.ts";
+import { openSecretKey } from "#gateway/node/secret-key.ts";
 import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
 import type { KeyRing } from "#gateway/ports.ts";
 import { createStore } from "#gateway/store/store.ts";
@@ -30,6 +31,8 @@ export type GatewaySettings = {
   /** A PostgreSQL URL; the embedded database in the data folder where it is absent. */
   database?: string | undefined;
   keys?: ((folder: DataFolder) => Promise<KeyRing>) | undefined;
+  /** Addresses and blocks that tasks' policies may open although they are not public. */
+  privateNetworks?: string[] | undefined;
   log: Log;
 };
 
@@ -71,9 +74,15 @@ export async function openGateway(settings: GatewaySettings): Promise<OpenGatewa
         wake,
         blobs,
         keys,
+        secretCipher: await openSecretKey(folder.signingKeys),
         log,
         now: Date.now,
-        config: { issuer, rateRequestsPerS: LIMITS.rateRequestsPerS, rateBurst: LIMITS.rateBurst },
+        config: {
+          issuer,
+          rateRequestsPerS: LIMITS.rateRequestsPerS,
+          rateBurst: LIMITS.rateBurst,
+          privateNetworks: settings.privateNetworks,
+        },
       },
       host: settings.host,
       port: settings.port,

@@ -6,6 +6,7 @@
  */
 import { Command, Option } from "commander";
 import { DsecError } from "#core/errors.ts";
+import { parseCidr } from "#core/policy/address.ts";
 import { paintFor, plainLine } from "./terminal.ts";
 
 export const EXIT = { done: 0, failed: 1, usage: 2, runFailed: 125 } as const;
@@ -70,6 +71,19 @@ export function wholeNumber(what: string, min: number, max: number): (text: stri
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     throw usageError(`${what} must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`);
   };
+}
+
+/** Which networks of this host's tasks' policies may open; a gateway opens none by itself. */
+export function privateNetworkOption(): Option {
+  return new Option(
+    "--private-network <cidr>",
+    "let policies reach this address or block although it is not public; repeatable",
+  ).argParser((text: string, given: string[] | undefined) => {
+    if (parseCidr(text) !== null) return [...(given ?? []), text];
+    throw usageError(
+      `--private-network must be an address or a block such as 10.1.0.0/16, not ${JSON.stringify(text)}`,
+    );
+  });
 }
 
 /** The command line itself is wrong: told apart from a failed operation by its exit code. */

@@ -5,24 +5,34 @@ import { Auth } from "./auth.ts";
 import type { Env, Gateway } from "./environment.ts";
 import { Metrics } from "./metrics.ts";
 import type { GatewayPorts } from "./ports.ts";
+import { CallProxy } from "./proxy/proxy.ts";
 import { RateLimiter } from "./rate-limit.ts";
 import { failure } from "./reply.ts";
 import { artifactRoutes } from "./routes/artifacts.ts";
 import { attestationRoutes } from "./routes/attestations.ts";
+import { callRoutes } from "./routes/calls.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { executorRoutes } from "./routes/executors.ts";
 import { keyRoutes } from "./routes/keys.ts";
 import { leaseEndRoutes } from "./routes/lease-ends.ts";
 import { leaseRoutes } from "./routes/leases.ts";
 import { outputRoutes } from "./routes/outputs.ts";
+import { receiptRoutes } from "./routes/receipts.ts";
+import { secretRoutes } from "./routes/secrets.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 
 /** @param closing aborts when the process is about to stop, so that long polls answer and event streams end */
-export function createApp(
+export function createApp(ports: GatewayPorts, options: { closing?: AbortSignal } = {}): OpenAPIHono<Env> {
+  return createGateway(ports, options).app;
+}
+
+/** The app, and what its routes share, for servers that take in more than requests. */
+export function createGateway(
   ports: GatewayPorts,
   { closing }: { closing?: AbortSignal } = {},
-): OpenAPIHono<Env> {
+): { app: OpenAPIHono<Env>; gateway: Gateway } {
+  const metrics = new Metrics();
   const gateway: Gateway = {
     ...ports,
     auth: new Auth({ store: ports.store, issuer: ports.config.issuer, now: () => ports.now() }),
@@ -31,7 +41,8 @@ export function createApp(
       burst: ports.config.rateBurst,
       now: () => ports.now(),
     }),
-    metrics: new Metrics(),
+    metrics,
+    proxy: new CallProxy({ ...ports, metrics }),
     closing,
   };
   const app = new OpenAPIHono<Env>();
@@ -66,6 +77,9 @@ export function createApp(
     artifactRoutes,
     leaseRoutes,
     leaseEndRoutes,
+    callRoutes,
+    receiptRoutes,
+    secretRoutes,
     executorRoutes,
     keyRoutes,
     attestationRoutes,
@@ -104,7 +118,7 @@ export function createApp(
     }
     return failure(c, error);
   });
-  return app;
+  return { app, gateway };
 }
 
 /** A client's own request id is kept where it is a plain word: it goes into logs and headers. */

@@ -5,6 +5,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { z } from "zod";
+import type { ErrorCode } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { ErrorBodySchema } from "#core/wire/common.ts";
 import type { Access, CallerOf } from "./auth.ts";
@@ -19,7 +20,7 @@ export type Definition<
   Q extends Fields,
   B extends z.ZodType | "bytes" | undefined,
 > = {
-  method: "get" | "post" | "put";
+  method: "get" | "post" | "put" | "delete";
   /** OpenAPI form, `/v1/tasks/{id}` */
   path: string;
   tag: string;
@@ -33,6 +34,8 @@ export type Definition<
   /** A JSON schema, or `bytes` where the handler reads the stream itself. */
   body?: B;
   bodyMaxBytes?: number;
+  /** What a body that its schema refuses is called; INVALID_REQUEST unless given. */
+  bodyInvalid?: ErrorCode;
   /** By status: a schema, or a content type for what is not JSON, or null for no content. */
   responses: Record<number, { description: string; body: z.ZodType | string | null }>;
   /** Held open or streamed on purpose: its duration says nothing. */
@@ -60,7 +63,7 @@ export function serve<
   handle: (c: Context<Env>, input: Input<A, P, Q, B>) => Response | Promise<Response>,
 ): void {
   document(app, definition);
-  const { params, query, body, bodyMaxBytes, access, waits } = definition;
+  const { params, query, body, bodyMaxBytes, bodyInvalid, access, waits } = definition;
   const pattern = definition.path.replaceAll(/\{(\w+)\}/g, ":$1");
   app.on(definition.method.toUpperCase(), pattern, async (c) => {
     // Waiting routes are counted under a name of their own so that they do not drown the durations.
@@ -77,7 +80,7 @@ export function serve<
       body:
         body === undefined || body === "bytes"
           ? undefined
-          : await readJson(c, body, bodyMaxBytes ?? LIMITS.requestBodyBytes),
+          : await readJson(c, body, bodyMaxBytes ?? LIMITS.requestBodyBytes, bodyInvalid),
     };
     return handle(c, input as Input<A, P, Q, B>);
   });

@@ -1,7 +1,7 @@
 /** What a client sent, read within bounds and judged strictly, with errors that say where and what to write instead. */
 import type { Context } from "hono";
 import type { z } from "zod";
-import { DsecError } from "#core/errors.ts";
+import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { knownMembers, nearest } from "./suggest.ts";
@@ -11,6 +11,7 @@ export async function readJson<S extends z.ZodType>(
   c: Context,
   schema: S,
   maxBytes: number = LIMITS.requestBodyBytes,
+  invalid: ErrorCode = "INVALID_REQUEST",
 ): Promise<z.output<S>> {
   const type = (c.req.header("content-type") ?? "").toLowerCase();
   if (!/^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/.test(type)) {
@@ -18,7 +19,8 @@ export async function readJson<S extends z.ZodType>(
     throw new DsecError("UNSUPPORTED_MEDIA_TYPE", `content-type is ${given}; send application/json (UTF-8)`);
   }
   refuseEncoding(c);
-  return validate(schema, parseJson(await readBytes(c, maxBytes), "the request body"), "the request body");
+  const value = parseJson(await readBytes(c, maxBytes), "the request body");
+  return validate(schema, value, "the request body", invalid);
 }
 
 /** The whole body, counted while it arrives: a content-length may be absent or wrong. */
@@ -50,15 +52,24 @@ export function rawBody(c: Context, maxBytes: number): ReadableStream<Uint8Array
   return bodyStream(c);
 }
 
-/** INVALID_REQUEST naming each member that is wrong; a misspelt one comes with the name that was probably meant. */
-export function validate<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
+/**
+ * INVALID_REQUEST naming each member that is wrong; a misspelt one comes with the name that was probably meant. Where
+ * all that is wrong is a policy, it is POLICY_INVALID, as for a policy that comes alone.
+ */
+export function validate<S extends z.ZodType>(
+  schema: S,
+  value: unknown,
+  what: string,
+  invalid: ErrorCode = "INVALID_REQUEST",
+): z.output<S> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.flatMap((issue) => explain(issue, schema, []));
   const first = issues[0]!;
   const more = issues.length > 1 ? ` (and ${issues.length - 1} more, see details.issues)` : "";
+  const ofPolicy = issues.every(({ path }) => /^policy(?![^.[])/.test(path));
   throw new DsecError(
-    "INVALID_REQUEST",
+    ofPolicy ? "POLICY_INVALID" : invalid,
     `${what}: ${first.path === "" ? "" : `${first.path}: `}${first.message}${more}`,
     { details: { issues: issues.slice(0, 50) } },
   );

@@ -9,6 +9,7 @@ import {
   note,
   Option,
   onStopSignal,
+  privateNetworkOption,
   usageError,
   wholeNumber,
 } from "../program.ts";
@@ -19,6 +20,7 @@ type Options = {
   port: number;
   issuer?: string;
   database?: string;
+  privateNetwork?: string[];
   logJson?: boolean;
   hsmLibrary?: string;
   hsmToken?: string;
@@ -49,6 +51,7 @@ export function define(command: Command): void {
       ),
     )
     .addOption(dataOption())
+    .addOption(privateNetworkOption())
     .option("--log-json", "log JSON lines, also what is routine")
     .option("--hsm-library <so>", "sign with a hardware module: its PKCS#11 library (PIN in DSEC_HSM_PIN)")
     .option("--hsm-token <label>", "label of the token")
@@ -89,6 +92,7 @@ async function serve(options: Options): Promise<void> {
     port: options.port,
     issuer: options.issuer,
     database: options.database,
+    privateNetworks: options.privateNetwork,
     keys: hsm?.open,
     log: options.logJson ? jsonLog() : plainLog(),
   });

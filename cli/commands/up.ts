@@ -14,6 +14,7 @@ import {
   Option,
   onStopSignal,
   printJson,
+  privateNetworkOption,
   wholeNumber,
 } from "../program.ts";
 import { duration, paintFor } from "../terminal.ts";
@@ -26,6 +27,7 @@ type Options = {
   demo?: boolean;
   once?: boolean;
   json?: boolean;
+  privateNetwork?: string[];
 };
 
 export function define(command: Command): void {
@@ -43,6 +45,7 @@ export function define(command: Command): void {
     )
     .option("--issuer <url>", "what attestations name as their issuer")
     .addOption(dataOption())
+    .addOption(privateNetworkOption())
     .addOption(jsonOption())
     .action(up);
   examples(command, [
@@ -61,7 +64,12 @@ async function up(options: Options): Promise<void> {
   note(`Starting a gateway and an executor over ${relative(".", dataFolder(options.data).path) || "."}`);
   const port = options.port ?? (options.once ? 0 : DEFAULT_PORT);
   const { openEmbedded } = await import("../embedded.ts");
-  const opened = await openEmbedded({ ...options, port, log: plainLog() });
+  const opened = await openEmbedded({
+    ...options,
+    port,
+    privateNetworks: options.privateNetwork,
+    log: plainLog(),
+  });
   try {
     note(`DSec serves ${opened.gateway.url} (ready after ${duration(performance.now() - startedMs)})\n`);
     if (options.demo || options.once) await demo(opened, options, stop.signal);

@@ -18,6 +18,8 @@ export type EdgeEnvironment = {
    * (`next` may be public), the retired ones public with an RFC 3339 time.
    */
   SIGNING_KEYS: string;
+  /** Secret: 32 random bytes in base64url, the key that tasks' secrets are sealed with. Without it there are none. */
+  SECRETS_KEY?: string;
   /** Secret: an API key `dsk_…` that gets every scope where the database does not know it yet. */
   ADMIN_KEY?: string;
 };

@@ -3,9 +3,12 @@ import { DsecError, errorBody } from "#core/errors.ts";
 import type { KeyId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { API_KEY, SCOPES } from "#core/wire/keys.ts";
+import { decodeBase64url } from "#trace/attestation/base64url.ts";
 import { createApp } from "../app.ts";
 import { hashSecret } from "../auth-keys.ts";
 import type { GatewayPorts, Store, Topic } from "../ports.ts";
+import { runtimeUpstream } from "../proxy/runtime-upstream.ts";
+import { createSecretCipher } from "../proxy/secret-cipher.ts";
 import { migrate } from "../store/migrate.ts";
 import { postgresSql } from "../store/postgres-driver.ts";
 import { createStore } from "../store/store.ts";
@@ -83,7 +86,7 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
   }
 
   async #openPorts() {
-    const { HYPERDRIVE, BLOBS, ISSUER, SIGNING_KEYS, ADMIN_KEY, ASSETS } = this.env;
+    const { HYPERDRIVE, BLOBS, ISSUER, SIGNING_KEYS, SECRETS_KEY, ADMIN_KEY, ASSETS } = this.env;
     const keys = await openSigningKeys(SIGNING_KEYS);
     const sql = postgresSql(HYPERDRIVE.connectionString, { connectionsMax: 5, pooled: true });
     await migrate(sql);
@@ -94,6 +97,11 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
       wake: this.#wake,
       blobs: createR2Blobs(BLOBS),
       keys,
+      upstream: runtimeUpstream(),
+      secretCipher:
+        SECRETS_KEY === undefined
+          ? undefined
+          : await createSecretCipher(decodeBase64url(SECRETS_KEY) ?? new Uint8Array(0)),
       config: { issuer: ISSUER, rateRequestsPerS: LIMITS.rateRequestsPerS, rateBurst: LIMITS.rateBurst },
       now: () => Date.now(),
       log,

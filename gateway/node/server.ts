@@ -7,10 +7,14 @@ import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
 import { serve } from "@hono/node-server";
+import type { OpenAPIHono } from "@hono/zod-openapi";
 import { DsecError } from "#core/errors.ts";
-import { createApp } from "../app.ts";
+import { createGateway } from "../app.ts";
+import type { Env } from "../environment.ts";
 import type { GatewayPorts } from "../ports.ts";
 import { nodeCrypto } from "./crypto-engine.ts";
+import { pinnedUpstream } from "./pinned-fetch.ts";
+import { serveTunnels } from "./tunnel.ts";
 
 export type RunningGateway = {
   /** Where it listens, without a trailing slash. */
@@ -38,9 +42,14 @@ export async function startGateway(options: {
 }): Promise<RunningGateway> {
   const { ports, host, port } = options;
   const closing = new AbortController();
-  const app = createApp({ crypto: nodeCrypto, ...ports }, { closing: closing.signal });
+  const upstream = pinnedUpstream();
+  const { app, gateway } = createGateway(
+    { crypto: nodeCrypto, upstream, ...ports },
+    { closing: closing.signal },
+  );
   serveReferenceFiles(app);
   const server = await listen(app, host, port);
+  const tunnels = serveTunnels(server, gateway);
   const sweeper = sweepLeases(ports, closing.signal);
 
   let closed: Promise<void> | undefined;
@@ -50,14 +59,16 @@ export async function startGateway(options: {
     close() {
       closed ??= (async () => {
         closing.abort();
+        tunnels.close();
         await Promise.all([stopServer(server), sweeper]);
+        await upstream.close();
       })();
       return closed;
     },
   };
 }
 
-function listen(app: ReturnType<typeof createApp>, host: string, port: number): Promise<Server> {
+function listen(app: OpenAPIHono<Env>, host: string, port: number): Promise<Server> {
   return new Promise((resolve, reject) => {
     const server = serve({ fetch: app.fetch, hostname: host, port }, () => {
       server.off("error", refuse);
@@ -130,7 +141,7 @@ const REFERENCE_FILES: Record<string, string> = {
   "favicon-32x32.png": "image/png",
 };
 
-function serveReferenceFiles(app: ReturnType<typeof createApp>): void {
+function serveReferenceFiles(app: OpenAPIHono<Env>): void {
   const folder = dirname(createRequire(import.meta.url).resolve("swagger-ui-dist/package.json"));
   app.get("/docs/assets/:file", async (c) => {
     const name = c.req.param("file");

@@ -5,6 +5,7 @@ import { DsecError } from "#core/errors.ts";
 import { type Digest, isDigest, type KeyId, newId, type TaskId } from "#core/ids.ts";
 import { jsonDigest } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
+import { refusePrivateBeyond } from "#core/policy/compile.ts";
 import { type Axis, INSUFFICIENT, neverFits, type Resources, WIRE_NAME } from "#core/resources.ts";
 import { fromWire, TaskIdSchema } from "#core/wire/common.ts";
 import {
@@ -51,6 +52,7 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
     async (c, { caller, body: spec }) => {
       const keyId = caller.key.id as KeyId;
       const idempotencyKey = idempotencyKeyOf(c);
+      refusePrivateBeyond(spec.policy, gateway.config.privateNetworks ?? []);
       await refuseUnknownArtifacts(gateway, keyId, spec);
       await refuseImpossible(spec, capacities);
       const specDigest = await jsonDigest(spec);

@@ -11,7 +11,7 @@ import type { WireResources } from "#core/wire/common.ts";
 import type { Scope } from "#core/wire/keys.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import { DEFAULT_RESOURCES, type Result, type Task, type TaskRequest } from "#core/wire/tasks.ts";
-import { createApp } from "#gateway/app.ts";
+import { createGateway } from "#gateway/app.ts";
 import { mintKey } from "#gateway/auth.ts";
 import { openDiskBlobs } from "#gateway/node/disk-blobs.ts";
 import { pgliteSql } from "#gateway/node/pglite.ts";
@@ -37,7 +37,14 @@ export const CAPACITY: WireResources = {
 
 export type TestGateway = Awaited<ReturnType<typeof openTestGateway>>;
 
-export async function openTestGateway(options: { rateRequestsPerS?: number; rateBurst?: number } = {}) {
+export async function openTestGateway(
+  options: {
+    rateRequestsPerS?: number;
+    rateBurst?: number;
+    privateNetworks?: string[];
+    parts?: Pick<GatewayPorts, "upstream" | "secretCipher">;
+  } = {},
+) {
   const database = new PGlite();
   const sql = pgliteSql(database);
   await migrate(sql);
@@ -55,16 +62,19 @@ export async function openTestGateway(options: { rateRequestsPerS?: number; rate
       issuer: ISSUER,
       rateRequestsPerS: options.rateRequestsPerS ?? 0,
       rateBurst: options.rateBurst ?? 0,
+      privateNetworks: options.privateNetworks,
     },
+    ...options.parts,
     now: () => clock.nowMs,
     log: (event) => logged.push(event),
   };
   const closing = new AbortController();
-  const app = createApp(ports, { closing: closing.signal });
+  const { app, gateway } = createGateway(ports, { closing: closing.signal });
   const fetch = async (path: string, init?: RequestInit) => app.fetch(new Request(`${ISSUER}${path}`, init));
 
   return {
     app,
+    gateway,
     ports,
     store,
     wake,

@@ -1,0 +1,260 @@
+/** Upstream calls on Node: one look-up, and connections to the addresses that were judged and to no other. */
+import { createHash } from "node:crypto";
+import { lookup } from "node:dns/promises";
+import { isIP, type LookupFunction } from "node:net";
+import { Readable } from "node:stream";
+import { buildConnector, type Dispatcher, Pool } from "undici";
+import { DsecError } from "#core/errors.ts";
+import { digestOf } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../ports.ts";
+import { ACCEPT_ENCODING, decodedBody, isDecodingError } from "./decode.ts";
+
+/** Every address of a name; rejects where there is none. */
+export type Resolve = (name: string) => Promise<string[]>;
+
+export type PinnedUpstream = Upstream & { close(): Promise<void> };
+
+/** Pools that are kept for the next call to the same origin and address. */
+const POOLS_MAX = 512;
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/**
+ * @param resolve the operating system's resolver unless given
+ * @param ca certificates that are trusted beside Mozilla's, in PEM
+ */
+export function pinnedUpstream(options: { resolve?: Resolve; ca?: string | string[] } = {}): PinnedUpstream {
+  const { resolve = resolveBySystem, ca } = options;
+  const pools = new Map<string, Pool>();
+
+  /**
+   * Keyed by the address as well as by the origin: a kept connection serves only calls that were judged for the
+   * address it goes to, so that nobody's name can borrow a connection that another task's policy opened (B33).
+   */
+  function poolFor(origin: string, address: string): Pool {
+    const key = `${origin} ${address}`;
+    const known = pools.get(key);
+    if (known !== undefined) {
+      pools.delete(key);
+      pools.set(key, known);
+      return known;
+    }
+    if (pools.size >= POOLS_MAX) {
+      const [oldest, pool] = pools.entries().next().value!;
+      pools.delete(oldest);
+      pool.close().catch(() => {});
+    }
+    const connect = pinnedConnector(address, ca);
+    const pool = new Pool(origin, {
+      connect,
+      pipelining: 1,
+      // The call has one bound on its time; a stream that is silent for a minute is no fault (B43).
+      headersTimeout: 0,
+      bodyTimeout: 0,
+      maxHeaderSize: LIMITS.callHeaderBytes,
+    });
+    pools.set(key, pool);
+    return pool;
+  }
+
+  return {
+    pinned: true,
+    async resolve(name, signal) {
+      try {
+        return await whileWanted(resolve(name), signal);
+      } catch (cause) {
+        if (signal.aborted) throw signal.reason;
+        const code = (cause as NodeJS.ErrnoException).code ?? "no answer";
+        throw new DsecError("UPSTREAM_UNREACHABLE", `${name}: the name does not resolve (${code})`, {
+          cause,
+        });
+      }
+    },
+    async send(request) {
+      const { origin } = new URL(request.url);
+      for (const [i, address] of request.addresses.entries()) {
+        try {
+          return await dispatch(poolFor(origin, address), request);
+        } catch (error) {
+          // Nothing was sent: the next address may be tried.
+          const more = i + 1 < request.addresses.length;
+          if (!more || !(error instanceof NotConnected) || request.signal.aborted) throw told(error, request);
+        }
+      }
+      throw new DsecError("INTERNAL", "bug: a call without an address");
+    },
+    hash() {
+      const hash = createHash("sha256");
+      return {
+        update: (bytes) => void hash.update(bytes),
+        digest: async () => digestOf(hash.digest()),
+      };
+    },
+    async close() {
+      await Promise.all([...pools.values()].map((pool) => pool.destroy()));
+      pools.clear();
+    },
+  };
+}
+
+/** The error of a connection that did not come about. */
+class NotConnected extends Error {
+  constructor(cause: Error) {
+    super(cause.message, { cause });
+  }
+}
+
+async function resolveBySystem(name: string): Promise<string[]> {
+  // Through the system's resolver and not DNS alone, so that /etc/hosts counts as everywhere on the host.
+  return (await lookup(name, { all: true, order: "ipv4first" })).map(({ address }) => address);
+}
+
+function pinnedConnector(address: string, ca: string | string[] | undefined): buildConnector.connector {
+  const family = isIP(address);
+  // Asked for every host that is no literal, whatever its name; a literal is the address that was judged.
+  const pinned: LookupFunction = (_name, options, done) => {
+    if (options.all) done(null, [{ address, family }]);
+    else done(null, address, family);
+  };
+  const connect = buildConnector({
+    lookup: pinned,
+    timeout: CONNECT_TIMEOUT_MS,
+    allowH2: false,
+    ...(ca === undefined ? {} : { ca }),
+  } as buildConnector.BuildOptions);
+  return (options, done) =>
+    connect(options, (error, socket) =>
+      error === null ? done(null, socket) : done(new NotConnected(error), null),
+    );
+}
+
+function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer> {
+  const { method, url, signal, body, bodyBytes } = request;
+  const { pathname, search } = new URL(url);
+  // Part of a coded body cannot be decoded: whoever asks for a range gets it as it is.
+  const ranged = request.headers.some(([name]) => name.toLowerCase() === "range");
+  const headers = request.headers.flat();
+  headers.push("accept-encoding", ranged ? "identity" : ACCEPT_ENCODING);
+  if (body !== null && !(body instanceof Uint8Array)) headers.push("content-length", String(bodyBytes));
+
+  return new Promise((resolve, reject) => {
+    let answer: Readable | undefined;
+    let stop: (() => void) | undefined;
+    const over = () => {
+      if (stop) signal.removeEventListener("abort", stop);
+    };
+    const handler: Dispatcher.DispatchHandler = {
+      onRequestStart(controller) {
+        stop = () => controller.abort(signal.reason);
+        if (signal.aborted) stop();
+        else signal.addEventListener("abort", stop, { once: true });
+      },
+      onResponseStart(controller, status) {
+        if (status < 200) return;
+        const fields = rawFields(controller.rawHeaders);
+        answer = new Readable({
+          read: () => controller.resume(),
+          destroy(error, done) {
+            over();
+            if (!controller.aborted) controller.abort(error ?? new Error("the answer is not wanted"));
+            done(error);
+          },
+        });
+        const codings = fields.filter(([name]) => name.toLowerCase() === "content-encoding");
+        const decoded =
+          method === "HEAD"
+            ? null
+            : decodedBody(
+                answer,
+                status,
+                codings.map(([, value]) => value),
+              );
+        resolve({
+          status,
+          headers: fields,
+          body: streamOf(decoded ?? answer, request),
+          decoded: decoded !== null,
+        });
+      },
+      onResponseData(controller, chunk) {
+        if (answer?.push(chunk) === false) controller.pause();
+      },
+      onResponseEnd() {
+        over();
+        answer?.push(null);
+      },
+      onResponseError(_controller, error) {
+        over();
+        if (answer === undefined) reject(error);
+        else answer.destroy(error);
+      },
+    };
+    try {
+      pool.dispatch(
+        {
+          method: method as Dispatcher.HttpMethod,
+          path: `${pathname}${search}`,
+          headers,
+          body: body === null || body instanceof Uint8Array ? body : Readable.fromWeb(body as never),
+        },
+        handler,
+      );
+    } catch (error) {
+      reject(error as Error);
+    }
+  });
+}
+
+/** Names and values as the upstream wrote them: one character for each byte (B41). */
+function rawFields(raw: Dispatcher.DispatchController["rawHeaders"]): [string, string][] {
+  if (!Array.isArray(raw)) return [];
+  const texts = raw.map((part) => (typeof part === "string" ? part : part.toString("latin1")));
+  return texts.flatMap((name, i): [string, string][] => (i % 2 === 0 ? [[name, texts[i + 1] ?? ""]] : []));
+}
+
+/** Reads only when asked, so that the upstream waits for whoever reads the answer. */
+function streamOf(body: Readable, request: UpstreamRequest): ReadableStream<Uint8Array> {
+  const pieces = body[Symbol.asyncIterator]() as AsyncIterator<Buffer, undefined>;
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await pieces.next();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        } catch (error) {
+          throw told(error, request);
+        }
+      },
+      cancel() {
+        body.destroy();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** What failed, in words that hold nothing of the request: no path, no header. */
+function told(error: unknown, { url, signal }: UpstreamRequest): unknown {
+  if (signal.aborted) return signal.reason;
+  if (error instanceof DsecError) return error;
+  const { host } = new URL(url);
+  if (isDecodingError(error)) {
+    const message = `${host}: the answer does not decode as its Content-Encoding says`;
+    return new DsecError("RESPONSE_UNDECODABLE", message, { cause: error });
+  }
+  const cause = error instanceof NotConnected ? (error.cause as Error) : (error as Error);
+  const code = (cause as NodeJS.ErrnoException)?.code ?? cause?.name;
+  return error instanceof NotConnected
+    ? new DsecError("UPSTREAM_UNREACHABLE", `${host}: no connection (${code})`, { cause })
+    : new DsecError("UPSTREAM_FAILED", `${host}: the exchange broke off (${code})`, { cause });
+}
+
+function whileWanted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(signal.reason);
+    if (signal.aborted) stop();
+    signal.addEventListener("abort", stop, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+  });
+}

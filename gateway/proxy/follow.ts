@@ -1,0 +1,97 @@
+import { DsecError } from "#core/errors.ts";
+import type { Allowed } from "#core/policy/decide.ts";
+import { decideRedirect } from "#core/policy/redirect.ts";
+import type { GatewayPorts, Upstream, UpstreamAnswer } from "../ports.ts";
+import { boundUrl, signatureFields, signCall } from "../signing/call-signature.ts";
+import type { Admission, Hop } from "./admission.ts";
+import type { CallBody } from "./call-body.ts";
+import { forwardedRequest, valuesOf, withFields } from "./headers.ts";
+import type { OpenCall } from "./open-call.ts";
+
+/** `Content-Digest` of no bytes. */
+export const EMPTY_DIGEST = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
+
+export type Answered = { answer: UpstreamAnswer; hop: Hop };
+
+/**
+ * Makes the call and every call that its redirects lead to. Each hop is judged, resolved, paid for and signed as a
+ * call of its own. A redirect that would need a body which is gone is left to the caller, as its answer.
+ */
+export async function follow(
+  call: OpenCall,
+  first: Hop,
+  body: CallBody,
+  { admission, upstream, ports, signal }: Parts,
+): Promise<Answered> {
+  const { caller, head } = call;
+  const hops: [Allowed, ...Allowed[]] = [first.decision];
+  let hop = first;
+  let signature = call.signature;
+  let fields = forwardedRequest(head.headers);
+  let sending: CallBody | null = body;
+
+  for (;;) {
+    const { target, method } = hop.decision;
+    for (const [, value] of hop.injected) call.sentSecrets.add(value);
+    const signed = await signatureFields(signature, target.url, ports.keys);
+    const answer = await upstream.send({
+      method,
+      url: target.url,
+      addresses: hop.addresses,
+      headers: withFields(fields, [...hop.injected, ...signed]),
+      body: sending?.open((bytes) => call.spending.move("bytes_up", bytes)) ?? null,
+      bodyBytes: sending?.bytes ?? 0,
+      signal,
+    });
+    call.sentSecrets.refuseIn(answer.headers);
+    const locations = valuesOf(answer.headers, "location");
+    if (locations.length > 1) throw await refuse(answer, ambiguous(hop));
+    const { status } = answer;
+    const next = decideRedirect(caller.compiled, hops, { status, location: locations[0] ?? null });
+    if (next.kind === "answer") return { answer, hop };
+    if (next.kind === "refused") throw await refuse(answer, admission.refusal(caller, next.denied));
+    if (next.dropBody) sending = null;
+    if (sending !== null && !sending.replayable) return { answer, hop };
+
+    await discard(answer);
+    call.redirects.push(target.url);
+    call.url = next.decision.target.url;
+    hop = await admission.admit(caller, next.decision, signal);
+    await call.spending.takeCall(next.decision.target.host.text);
+    hops.push(next.decision);
+    fields = fields.filter(([name]) => next.survives(name));
+    const { iss: _, jti: __, iat: ___, exp: ____, ...bound } = call.signature.claims;
+    signature = await signCall(
+      {
+        ...bound,
+        htm: next.decision.method,
+        ...(await boundUrl(next.decision.target)),
+        content_digest: sending === null ? EMPTY_DIGEST : head.content_digest,
+      },
+      { keys: ports.keys, issuer: ports.config.issuer, nowMs: ports.now() },
+    );
+  }
+}
+
+type Parts = {
+  admission: Admission;
+  upstream: Upstream;
+  ports: Pick<GatewayPorts, "keys" | "config" | "now">;
+  signal: AbortSignal;
+};
+
+async function refuse(answer: UpstreamAnswer, error: DsecError): Promise<DsecError> {
+  await discard(answer);
+  return error;
+}
+
+function discard({ body }: UpstreamAnswer): Promise<void> {
+  return body.cancel().catch(() => {});
+}
+
+function ambiguous({ decision }: Hop): DsecError {
+  return new DsecError(
+    "UPSTREAM_FAILED",
+    `${decision.target.host.text} answered with more than one Location: nobody can say which is meant`,
+  );
+}

@@ -1,0 +1,81 @@
+/** The bytes between executor and proxy: a call is its head's length, its head and its body; an answer is frames. */
+import { DsecError } from "#core/errors.ts";
+import { parseJson } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import { type CallHead, CallHeadSchema, type FRAME } from "#core/wire/calls.ts";
+import { validate } from "../request.ts";
+
+const encoder = new TextEncoder();
+
+/** Reads the head of a call; what follows it in the stream is the body. INVALID_REQUEST, BODY_TOO_LARGE. */
+export async function readCallHead(reader: ByteReader): Promise<CallHead> {
+  const prefix = await reader.take(4);
+  const length = new DataView(prefix.buffer, prefix.byteOffset, 4).getUint32(0);
+  if (length > LIMITS.callHeadBytes) {
+    throw new DsecError(
+      "BODY_TOO_LARGE",
+      `the call's head has ${length} bytes, more than ${LIMITS.callHeadBytes}`,
+    );
+  }
+  return validateCallHead(await reader.take(length));
+}
+
+export function validateCallHead(bytes: Uint8Array | string): CallHead {
+  return validate(CallHeadSchema, parseJson(bytes, "the call's head"), "the call's head");
+}
+
+/** One frame of an answer: type, length, payload. An object is sent as JSON. */
+export function frame(type: (typeof FRAME)[keyof typeof FRAME], payload: Uint8Array | object): Uint8Array {
+  const bytes = payload instanceof Uint8Array ? payload : encoder.encode(JSON.stringify(payload));
+  const whole = new Uint8Array(5 + bytes.length);
+  whole[0] = type;
+  new DataView(whole.buffer).setUint32(1, bytes.length);
+  whole.set(bytes, 5);
+  return whole;
+}
+
+/** Reads a stream by exact counts first and by whatever comes afterwards. */
+export class ByteReader {
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  #rest: Uint8Array = new Uint8Array(0);
+
+  constructor(stream: ReadableStream<Uint8Array>) {
+    this.#reader = stream.getReader();
+  }
+
+  /** Exactly so many bytes; INVALID_REQUEST where the stream ends before. */
+  async take(count: number): Promise<Uint8Array> {
+    const bytes = new Uint8Array(count);
+    let filled = 0;
+    while (filled < count) {
+      const chunk = await this.next();
+      if (chunk === null) {
+        throw new DsecError("INVALID_REQUEST", `the call ends after ${filled} of ${count} expected bytes`);
+      }
+      const used = chunk.subarray(0, count - filled);
+      bytes.set(used, filled);
+      filled += used.length;
+      this.#rest = chunk.subarray(used.length);
+    }
+    return bytes;
+  }
+
+  /** The next bytes, never none of them; null at the end. */
+  async next(): Promise<Uint8Array | null> {
+    if (this.#rest.length > 0) {
+      const rest = this.#rest;
+      this.#rest = new Uint8Array(0);
+      return rest;
+    }
+    for (;;) {
+      const { done, value } = await this.#reader.read();
+      if (done) return null;
+      if (value.length > 0) return value;
+    }
+  }
+
+  /** Lets go of whoever sends; nothing more is read. */
+  cancel(): void {
+    this.#reader.cancel().catch(() => {});
+  }
+}

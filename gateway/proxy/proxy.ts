@@ -1,0 +1,319 @@
+/** Tool calls of sandboxes: judged, signed, recorded, made, measured, and answered with a receipt. */
+import { DsecError } from "#core/errors.ts";
+import type { ExecutorId } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Allowed } from "#core/policy/decide.ts";
+import { type CallHead, type CallRequest, FRAME } from "#core/wire/calls.ts";
+import type { Hold } from "#core/wire/leases.ts";
+import type { Metrics } from "../metrics.ts";
+import type { GatewayPorts, Upstream } from "../ports.ts";
+import {
+  type BoundCall,
+  boundUrl,
+  type CallSignature,
+  checkCallSignature,
+  signatureFields,
+  signCall,
+} from "../signing/call-signature.ts";
+import { Admission, type Caller, type Hop } from "./admission.ts";
+import { type CallBody, openCallBody } from "./call-body.ts";
+import { follow } from "./follow.ts";
+import { ByteReader, frame, readCallHead } from "./framing.ts";
+import { forwardedRequest, withFields } from "./headers.ts";
+import { OpenCall } from "./open-call.ts";
+import { relay } from "./relay.ts";
+import { Spending } from "./spending.ts";
+
+/** A connection that is passed through: what must be sent to open it, and the call that measures it. */
+export type OpenTunnel = {
+  call: OpenCall;
+  hop: Hop;
+  /** For a WebSocket, the fields of its opening request, without those of the upgrade itself. */
+  headers: [string, string][];
+  signal: AbortSignal;
+  /** Signs and keeps the receipt. */
+  end(error: unknown): Promise<{ receipt: string | null; failure: { code: string; message: string } | null }>;
+};
+
+export class CallProxy {
+  readonly #ports: GatewayPorts & { metrics: Metrics };
+  readonly #upstream: Upstream | undefined;
+  readonly #admission: Admission | undefined;
+  readonly #spending: Spending;
+
+  constructor(ports: GatewayPorts & { metrics: Metrics }) {
+    this.#ports = ports;
+    this.#upstream = ports.upstream;
+    this.#admission = ports.upstream && new Admission(ports, ports.upstream);
+    this.#spending = new Spending(ports.store);
+  }
+
+  /**
+   * One call, its head and its body in one stream; the answer is a stream of frames. Rejects where the call is
+   * refused before anything was sent. What fails afterwards is told by the last frame, with a receipt.
+   * Cancelling the answer, or aborting `leaving`, closes the connection to the upstream.
+   */
+  async call(
+    executorId: ExecutorId,
+    hold: Hold,
+    stream: ReadableStream<Uint8Array>,
+    leaving: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array>> {
+    const { upstream, admission } = this.#parts();
+    const reader = new ByteReader(stream);
+    const bounds = new CallBounds(leaving);
+    try {
+      const head = await readCallHead(reader);
+      refuseConnect(head);
+      const caller = await admission.caller(executorId, hold);
+      bounds.start(Math.min(head.timeout_ms, caller.compiled.policy.timeout_ms_max), head.seq);
+      const decision = admission.decide(caller, head);
+      const hop = await admission.admit(caller, decision, bounds.signal);
+      const body = await openCallBody(reader, head, upstream.hash());
+      const call = await this.#open(caller, head, hop, bounds.timeoutMs);
+      return streamOf(this.#perform(call, hop, body, bounds), bounds);
+    } catch (error) {
+      bounds.end();
+      reader.cancel();
+      this.#count(error);
+      throw error;
+    }
+  }
+
+  /** The signature of a call that is made later, with the same members and that signature in its head. */
+  async issue(executorId: ExecutorId, request: CallRequest): Promise<CallSignature> {
+    const { admission } = this.#parts();
+    const { lease_id, fence, ...bound } = request;
+    const hold = { lease_id, fence };
+    const caller = await admission.caller(executorId, hold);
+    const decision = admission.decide(caller, request);
+    const signature = await signCall(await boundCall(caller, bound, decision), this.#signing());
+    const deadlineInMs = LIMITS.callSignatureTtlS * 1000;
+    const { digest } = signature;
+    await this.#ports.store.recordCall(
+      executorId,
+      hold,
+      { seq: request.seq, digest, deadlineInMs },
+      "issued",
+    );
+    return signature;
+  }
+
+  /** A CONNECT or the opening of a WebSocket, judged, signed and recorded; whoever asks makes the connection. */
+  async tunnel(
+    executorId: ExecutorId,
+    hold: Hold,
+    head: CallHead,
+    leaving: AbortSignal,
+  ): Promise<OpenTunnel> {
+    const { admission } = this.#parts();
+    const bounds = new CallBounds(leaving);
+    try {
+      const caller = await admission.caller(executorId, hold);
+      bounds.start(Math.min(head.timeout_ms, caller.compiled.policy.timeout_ms_max), head.seq);
+      const decision = admission.decide(caller, head);
+      if (decision.passage === "opened") {
+        throw new DsecError(
+          "REQUEST_TARGET_INVALID",
+          `${decision.target.host.text}: the policy does not pass this host through; open its TLS and send the requests`,
+        );
+      }
+      if (decision.passage === "direct" && decision.method !== "GET") {
+        const message = `call ${head.seq}: a tunnel takes CONNECT, or GET for a WebSocket, not ${decision.method}`;
+        throw new DsecError("REQUEST_TARGET_INVALID", message);
+      }
+      const hop = await admission.admit(caller, decision, bounds.signal);
+      const call = await this.#open(caller, head, hop, bounds.timeoutMs);
+      for (const [, value] of hop.injected) call.sentSecrets.add(value);
+      const signed =
+        decision.passage === "opaque"
+          ? []
+          : await signatureFields(call.signature, decision.target.url, this.#ports.keys);
+      return {
+        call,
+        hop,
+        headers: withFields(forwardedRequest(head.headers), [...hop.injected, ...signed]),
+        signal: bounds.signal,
+        end: async (error) => {
+          const failure = error === null ? null : call.failureOf(error);
+          this.#count(error);
+          bounds.end();
+          return { receipt: await this.#receipt(call, failure), failure };
+        },
+      };
+    } catch (error) {
+      bounds.end();
+      this.#count(error);
+      throw error;
+    }
+  }
+
+  /** Signs (or checks) and pays for the call, and takes its seq: from here on it has a receipt, whatever happens. */
+  async #open(caller: Caller, head: CallHead, hop: Hop, timeoutMs: number): Promise<OpenCall> {
+    const { executorId, hold, taskId, compiled } = caller;
+    const { seq, call_signature: given } = head;
+    const bound = await boundCall(caller, head, hop.decision);
+    const signature =
+      given === null
+        ? await signCall(bound, this.#signing())
+        : await checkCallSignature(given, bound, this.#signing());
+    const spending = this.#spending.open(taskId, compiled.policy.budgets);
+    try {
+      await spending.takeCall(hop.decision.target.host.text);
+      const record = { seq, digest: signature.digest, deadlineInMs: timeoutMs + LIMITS.callGraceMs };
+      if (given === null) await this.#ports.store.recordCall(executorId, hold, record, "made");
+      else await this.#ports.store.useCall(executorId, hold, record);
+    } catch (error) {
+      spending.close();
+      throw error;
+    }
+    const pinned = this.#upstream!.pinned;
+    return new OpenCall({ caller, head, hop, signature, spending, pinned }, this.#ports);
+  }
+
+  async *#perform(call: OpenCall, hop: Hop, body: CallBody, bounds: CallBounds): AsyncGenerator<Uint8Array> {
+    const { upstream, admission } = this.#parts();
+    const call_signature = call.signature.jws;
+    try {
+      const parts = { admission, upstream, ports: this.#ports, signal: bounds.signal };
+      const answered = await follow(call, hop, body, parts);
+      yield* relay(call, answered, upstream.hash());
+      const receipt = await call.finish(null);
+      this.#count(null);
+      const { bytes_up, bytes_down } = call.spending.spent;
+      const fingerprint = (await call.fingerprint?.()) ?? null;
+      yield frame(FRAME.end, { call_signature, receipt, fingerprint, bytes_up, bytes_down });
+    } catch (error) {
+      const failure = call.failureOf(bounds.reason() ?? error);
+      this.#count(error);
+      if (failure.code === "INTERNAL") this.#log(call, error);
+      const receipt = await this.#receipt(call, failure);
+      const partial = call.status !== null && !call.complete;
+      yield frame(FRAME.error, { ...failure, partial, call_signature, receipt });
+    } finally {
+      bounds.end();
+      call.spending.close();
+    }
+  }
+
+  /** Null where it cannot be signed or kept: the call then stays open in the record until its deadline. */
+  async #receipt(call: OpenCall, failure: { code: DsecError["code"]; message: string } | null) {
+    try {
+      return await call.finish(failure);
+    } catch (error) {
+      this.#log(call, error);
+      return null;
+    }
+  }
+
+  #parts(): { upstream: Upstream; admission: Admission } {
+    if (this.#upstream !== undefined && this.#admission !== undefined) {
+      return { upstream: this.#upstream, admission: this.#admission };
+    }
+    throw new DsecError("PROXY_UNAVAILABLE", "this gateway makes no calls; send them to one that does");
+  }
+
+  #signing() {
+    const { keys, config, now } = this.#ports;
+    return { keys, issuer: config.issuer, nowMs: now() };
+  }
+
+  #count(error: unknown): void {
+    const code = error === null ? "OK" : error instanceof DsecError ? error.code : "INTERNAL";
+    this.#ports.metrics.count("dsec_calls_total", "Tool calls by what came of them.", { code });
+  }
+
+  #log(call: OpenCall, error: unknown): void {
+    this.#ports.log({
+      level: "error",
+      message: "a call failed unexpectedly",
+      lease_id: call.caller.hold.lease_id,
+      seq: call.head.seq,
+      error: call.sentSecrets.scrub(error instanceof Error ? (error.stack ?? error.message) : String(error)),
+    });
+  }
+}
+
+async function boundCall(
+  { hold, policyDigest }: Caller,
+  { seq, tool, content_digest, prev }: Pick<CallHead, "seq" | "tool" | "content_digest" | "prev">,
+  { method, target }: Allowed,
+): Promise<BoundCall> {
+  const url = await boundUrl(target);
+  return {
+    sub: hold.lease_id,
+    fence: hold.fence,
+    seq,
+    tool,
+    htm: method,
+    ...url,
+    content_digest,
+    policy_digest: policyDigest,
+    prev,
+  };
+}
+
+function refuseConnect({ method, seq }: CallHead): void {
+  if (method !== "CONNECT") return;
+  throw new DsecError("REQUEST_TARGET_INVALID", `call ${seq}: CONNECT is made through the lease's tunnel`);
+}
+
+/** What ends a call from outside: its time, and the caller's leaving. */
+class CallBounds {
+  readonly #abort = new AbortController();
+  readonly #leaving: AbortSignal;
+  readonly #leave = () => this.cancel();
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  timeoutMs = 0;
+
+  constructor(leaving: AbortSignal) {
+    this.#leaving = leaving;
+    if (leaving.aborted) this.cancel();
+    else leaving.addEventListener("abort", this.#leave, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  start(timeoutMs: number, seq: number): void {
+    this.timeoutMs = timeoutMs;
+    this.#timer = setTimeout(() => {
+      const message = `call ${seq}: it was not over after ${timeoutMs} ms`;
+      this.#abort.abort(new DsecError("CALL_TIMED_OUT", message));
+    }, timeoutMs);
+  }
+
+  cancel(): void {
+    this.#abort.abort(new DsecError("CALL_CANCELLED", "the caller left before the answer was complete"));
+  }
+
+  /** Why the call was ended from outside, where it was. */
+  reason(): unknown {
+    return this.signal.aborted ? this.signal.reason : undefined;
+  }
+
+  end(): void {
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#leaving.removeEventListener("abort", this.#leave);
+  }
+}
+
+/** One frame for each pull, so that a slow reader slows the upstream and nothing piles up in between. */
+function streamOf(frames: AsyncGenerator<Uint8Array>, bounds: CallBounds): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await frames.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        bounds.cancel();
+        // Runs to its receipt: who leaves does not undo what was done.
+        while (!(await frames.next()).done);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}

@@ -1,0 +1,104 @@
+import { DsecError } from "#core/errors.ts";
+import { LIMITS } from "#core/limits.ts";
+import { FRAME } from "#core/wire/calls.ts";
+import type { Upstream } from "../ports.ts";
+import { Fingerprinting } from "./fingerprint.ts";
+import type { Answered } from "./follow.ts";
+import { frame } from "./framing.ts";
+import { forwardedResponse, valuesOf } from "./headers.ts";
+import type { OpenCall } from "./open-call.ts";
+
+/**
+ * The answer as frames, each byte handed on as it comes: counted after decoding, fingerprinted, and searched for
+ * secrets. Of a pinned answer nothing is handed on before its fingerprint is known to be the one.
+ */
+export async function* relay(
+  call: OpenCall,
+  { answer, hop }: Answered,
+  hash: ReturnType<Upstream["hash"]>,
+): AsyncGenerator<Uint8Array> {
+  const { fingerprint: rule } = hop.decision;
+  const headers = forwardedResponse(answer.headers, { decoded: answer.decoded });
+  const taking = new Fingerprinting(hash, valuesOf(answer.headers, "content-type")[0], rule?.ignore ?? []);
+  let taken: ReturnType<Fingerprinting["finish"]> | undefined;
+  call.fingerprint = () => {
+    taken ??= taking.finish();
+    return taken;
+  };
+  call.status = answer.status;
+  const head = frame(FRAME.head, {
+    status: answer.status,
+    headers,
+    url: call.url,
+    redirects: call.redirects,
+  });
+  const bytesMax = call.caller.compiled.policy.response_bytes_max;
+  const pinned = rule?.pin !== undefined;
+  const pieces = measured(
+    call,
+    answer.body,
+    taking,
+    pinned ? Math.min(bytesMax, LIMITS.jsonFingerprintBytes) : bytesMax,
+  );
+
+  if (rule?.pin !== undefined) {
+    const held: Uint8Array[] = [];
+    for await (const piece of pieces) held.push(piece);
+    const { body, json } = await call.fingerprint();
+    if ((json ?? body) !== rule.pin) {
+      throw new DsecError(
+        "FINGERPRINT_MISMATCH",
+        `${hop.decision.target.host.text}: the answer has ${json ?? body}, the policy demands ${rule.pin}`,
+      );
+    }
+    yield head;
+    for (const piece of held) yield frame(FRAME.data, piece);
+    return;
+  }
+
+  if (answer.decoded) {
+    // What is labelled wrongly fails at its first bytes: then there is no head yet that would have to be taken back.
+    const { value: first, done } = await pieces.next();
+    yield head;
+    if (done) return;
+    yield frame(FRAME.data, first);
+  } else {
+    yield head;
+  }
+  for await (const piece of pieces) yield frame(FRAME.data, piece);
+}
+
+async function* measured(
+  call: OpenCall,
+  body: ReadableStream<Uint8Array>,
+  taking: Fingerprinting,
+  bytesMax: number,
+): AsyncGenerator<Uint8Array, undefined> {
+  const reader = body.getReader();
+  let total = 0;
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      total += value.length;
+      if (total > bytesMax) throw tooLarge(call, bytesMax);
+      call.spending.move("bytes_down", value.length);
+      await taking.update(value);
+      const passed = call.sentSecrets.pass(value);
+      if (passed.length > 0) yield passed;
+    }
+    const last = call.sentSecrets.pass(null);
+    call.complete = true;
+    if (last.length > 0) yield last;
+  } finally {
+    // Closes the connection where the answer is not at its end.
+    if (!call.complete) await reader.cancel().catch(() => {});
+  }
+}
+
+function tooLarge({ url }: OpenCall, bytes: number): DsecError {
+  return new DsecError(
+    "RESPONSE_TOO_LARGE",
+    `${new URL(url).host}: the answer has more than ${bytes} bytes after decoding`,
+  );
+}

@@ -1,0 +1,105 @@
+import { DsecError } from "#core/errors.ts";
+import { digestOf } from "#core/json.ts";
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../ports.ts";
+
+/**
+ * Upstream calls over the runtime's own fetch, for Workers. The runtime resolves names and decodes gzip and br by
+ * itself, so nothing is pinned; policies that need that refuse their calls here (DNS_NOT_PINNED). Two Set-Cookie
+ * fields stay two; other repeated fields come joined by commas.
+ */
+export function runtimeUpstream(): Upstream {
+  return {
+    pinned: false,
+    resolve() {
+      throw new DsecError("INTERNAL", "bug: a runtime that pins nothing is asked for addresses");
+    },
+    send,
+    hash: digestStream,
+  };
+}
+
+async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
+  const { method, url, body, signal } = request;
+  const headers = new Headers();
+  for (const [name, value] of request.headers) headers.append(name, value);
+  // Coded bytes would be decoded by the runtime without our count of them; most servers then send none.
+  headers.set("Accept-Encoding", "identity");
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      method,
+      headers,
+      body: body === null ? null : (fixedLength(body, request.bodyBytes) as BodyInit),
+      redirect: "manual",
+      signal,
+    });
+  } catch (cause) {
+    if (signal.aborted) throw signal.reason;
+    throw new DsecError("UPSTREAM_UNREACHABLE", `${new URL(url).host}: no answer came`, { cause });
+  }
+  const coding = response.headers.get("content-encoding")?.trim().toLowerCase() ?? "";
+  return {
+    status: response.status,
+    headers: [...response.headers],
+    body: response.body === null ? emptyBody() : told(response.body, url, signal),
+    decoded: response.body !== null && RUNTIME_DECODES.has(coding),
+  };
+}
+
+const RUNTIME_DECODES: ReadonlySet<string> = new Set(["gzip", "br"]);
+
+/** Workers send a stream with Content-Length only through one of these. */
+function fixedLength(body: Uint8Array | ReadableStream<Uint8Array>, bytes: number): unknown {
+  if (body instanceof Uint8Array) return body;
+  const { FixedLengthStream } = globalThis as unknown as {
+    FixedLengthStream: new (length: number) => TransformStream<Uint8Array, Uint8Array>;
+  };
+  const through = new FixedLengthStream(bytes);
+  body.pipeTo(through.writable).catch(() => {});
+  return through.readable;
+}
+
+/** The body, whose failures say what failed. */
+function told(
+  body: ReadableStream<Uint8Array>,
+  url: string,
+  signal: AbortSignal,
+): ReadableStream<Uint8Array> {
+  const reader = body.getReader();
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (done) controller.close();
+          else controller.enqueue(value);
+        } catch (cause) {
+          if (signal.aborted) throw signal.reason;
+          throw new DsecError("UPSTREAM_FAILED", `${new URL(url).host}: the answer broke off`, { cause });
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+function emptyBody(): ReadableStream<Uint8Array> {
+  return new ReadableStream({ start: (controller) => controller.close() });
+}
+
+/** Workers hash a stream (crypto.DigestStream); WebCrypto itself only whole values. */
+function digestStream(): ReturnType<Upstream["hash"]> {
+  const { DigestStream } = crypto as unknown as {
+    DigestStream: new (name: string) => WritableStream<Uint8Array> & { digest: Promise<ArrayBuffer> };
+  };
+  const stream = new DigestStream("SHA-256");
+  const writer = stream.getWriter();
+  return {
+    update: (bytes) => writer.write(bytes),
+    async digest() {
+      await writer.close();
+      return digestOf(new Uint8Array(await stream.digest));
+    },
+  };
+}

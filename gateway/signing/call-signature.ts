@@ -1,0 +1,115 @@
+/**
+ * Call signatures: the gateway's word that one sandbox may make one call (docs/tool-calls.md). Upstream they travel
+ * as a JWS of typ dsec-call+jwt, and as an HTTP Message Signature (RFC 9421) over the request that carries it.
+ */
+import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
+import { sha256 } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Target } from "#core/policy/url.ts";
+import { TYP } from "#core/wire/attestations.ts";
+import { type CallClaims, CallClaimsSchema } from "#core/wire/calls.ts";
+import { readJws, readObject, signJws } from "#trace/attestation/jws.ts";
+import { importJwk } from "#trace/attestation/keys.ts";
+import type { KeyRing } from "../ports.ts";
+
+/** What is signed of a call: everything but when and by whom. */
+export type BoundCall = Omit<CallClaims, "iss" | "jti" | "iat" | "exp">;
+
+export type CallSignature = { jws: string; digest: Digest; claims: CallClaims };
+
+/** A fresh signature over the call, good for `callSignatureTtlS`. @param nowMs milliseconds since the epoch */
+export async function signCall(
+  call: BoundCall,
+  by: { keys: KeyRing; issuer: string; nowMs: number },
+): Promise<CallSignature> {
+  const signer = by.keys.current();
+  const iat = Math.floor(by.nowMs / 1000);
+  const exp = iat + LIMITS.callSignatureTtlS;
+  const claims = { iss: by.issuer, jti: crypto.randomUUID(), iat, exp, ...call };
+  const header = { alg: signer.alg, kid: signer.kid, typ: TYP.call };
+  const jws = await signJws(header, JSON.stringify(claims), (bytes) => signer.sign(bytes));
+  return { jws, digest: await sha256(jws), claims };
+}
+
+/**
+ * Whether a signature that comes back is ours, is in time and is for exactly this call. Clocks may differ on one side
+ * only: `iat` may lie `clockLeewayS` ahead, and `exp` is final.
+ *
+ * CALL_SIGNATURE_INVALID names the member that differs; CALL_SIGNATURE_EXPIRED.
+ */
+export async function checkCallSignature(
+  jws: string,
+  call: BoundCall,
+  by: { keys: KeyRing; issuer: string; nowMs: number },
+): Promise<CallSignature> {
+  const invalid = (why: string) =>
+    new DsecError("CALL_SIGNATURE_INVALID", `call ${call.seq} of lease ${call.sub}: its signature ${why}`);
+  const token = readJws(jws, {
+    typ: TYP.call,
+    maxBytes: LIMITS.callSignatureChars,
+    what: "call signature",
+    invalid: "CALL_SIGNATURE_INVALID",
+  });
+  const jwk = by.keys.jwks().keys.find(({ kid }) => kid === token.header.kid);
+  if (jwk === undefined) throw invalid("is of a key that is not this gateway's");
+  const key = await importJwk(jwk);
+  if (key.alg !== token.header.alg || !(await key.verify(token.signed, token.signature))) {
+    throw invalid("does not verify: it was changed, or made by somebody else");
+  }
+  const read = CallClaimsSchema.safeParse(
+    readObject(token.payload, "call signature", "CALL_SIGNATURE_INVALID"),
+  );
+  if (!read.success) throw invalid(`has a wrong ${read.error.issues[0]?.path.join(".") || "form"}`);
+  const claims = read.data;
+  if (claims.iss !== by.issuer) throw invalid(`was issued by ${claims.iss}`);
+  for (const member of Object.keys(call) as (keyof BoundCall)[]) {
+    if (claims[member] !== call[member]) throw invalid(`is for another call: ${member} differs`);
+  }
+  if (claims.exp - claims.iat > LIMITS.callSignatureTtlS) throw invalid("is valid for too long");
+  if (claims.iat * 1000 > by.nowMs + LIMITS.clockLeewayS * 1000) throw invalid("comes from the future");
+  if (claims.exp * 1000 <= by.nowMs) {
+    throw new DsecError(
+      "CALL_SIGNATURE_EXPIRED",
+      `call ${call.seq} of lease ${call.sub}: its signature expired; ask for a new one with the next seq`,
+    );
+  }
+  return { jws, digest: await sha256(jws), claims };
+}
+
+/** The members that bind the URL: the whole of it as it is sent, after the URL standard made it canonical. */
+export async function boundUrl({ url, query }: Target): Promise<Pick<CallClaims, "htu" | "htq">> {
+  const htu = query === "" ? url : url.slice(0, url.length - query.length);
+  return { htu, htq: await sha256(query.slice(1)) };
+}
+
+/** RFC 9421 parameters: covered components, label and tag. docs/tool-calls.md tells verifiers the same. */
+const COMPONENTS = '("@method" "@target-uri" "content-digest" "dsec-call-signature")';
+const LABEL = "dsec";
+const TAG = "dsec-call";
+/** Names of RFC 9421 section 6.2.2 for what JOSE calls EdDSA and ES256. */
+const HTTP_ALGORITHM = { EdDSA: "ed25519", ES256: "ecdsa-p256-sha256" } as const;
+
+/** The fields that a signed request carries: the call signature, the body's digest, and the message signature over both. */
+export async function signatureFields(
+  { jws, claims }: CallSignature,
+  url: string,
+  keys: KeyRing,
+): Promise<[name: string, value: string][]> {
+  const signer = keys.current();
+  const parameters = `${COMPONENTS};created=${claims.iat};expires=${claims.exp};nonce="${claims.jti}";keyid="${signer.kid}";alg="${HTTP_ALGORITHM[signer.alg]}";tag="${TAG}"`;
+  const base = [
+    `"@method": ${claims.htm}`,
+    `"@target-uri": ${url}`,
+    `"content-digest": ${claims.content_digest}`,
+    `"dsec-call-signature": ${jws}`,
+    `"@signature-params": ${parameters}`,
+  ].join("\n");
+  const signature = await signer.sign(new TextEncoder().encode(base));
+  return [
+    ["Content-Digest", claims.content_digest],
+    ["DSEC-Call-Signature", jws],
+    ["Signature-Input", `${LABEL}=${parameters}`],
+    ["Signature", `${LABEL}=:${btoa(String.fromCharCode(...signature))}:`],
+  ];
+}
