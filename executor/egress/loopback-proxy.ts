@@ -194,6 +194,8 @@ async function answering(
   } catch (error) {
     // The connection has left HTTP: nothing that we could say would be understood.
     if (response.socket === null) return void response.req.socket.destroy();
+    // A client that first sends its whole body would never come to read the answer.
+    response.req.resume();
     sendError(error, response);
     if (!response.destroyed) await closed;
   } finally {

@@ -69,6 +69,8 @@ export async function joinOpaque(
 
 /** Bytes both ways, each no faster than the other side takes them; one side's end is passed on, its failure ends both. */
 export function join(socket: Duplex, connection: Duplex): void {
+  // Two pipelines and the HTTP server before them listen more than the ten times that Node takes for a leak.
+  for (const side of [socket, connection]) side.setMaxListeners(32);
   (socket as Socket).setTimeout(LIMITS.egressIdleMs, () => socket.destroy());
   pipeline(socket, connection, () => {});
   pipeline(connection, socket, () => {});
