@@ -1,12 +1,22 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { DigestSchema } from "#core/wire/common.ts";
 import { CompleteRequestSchema, type Hold, HoldSchema } from "#core/wire/leases.ts";
+import { Channel } from "./channel/channel.ts";
 import { sandboxId } from "./plan.ts";
 
 /** The end of an attempt as it lies on disk until the gateway has taken it. */
 export type Finish = z.infer<typeof FinishSchema>;
-const FinishSchema = z.object({ hold: HoldSchema, complete: CompleteRequestSchema });
+const FinishSchema = z.object({
+  hold: HoldSchema,
+  complete: CompleteRequestSchema,
+  /** The event log that the evidence names; null where there is none to upload. */
+  events: z
+    .object({ digest: DigestSchema, size: z.number().int().min(0) })
+    .nullable()
+    .default(null),
+});
 
 /**
  * One attempt's private folder: its standard input, what it wrote, its outputs, and at the end its finish. It lasts
@@ -45,6 +55,9 @@ export class AttemptFolder {
   }
   get stderr(): string {
     return join(this.path, "stderr");
+  }
+  get events(): string {
+    return Channel.eventsPath(this.path);
   }
   get outputs(): string {
     return join(this.path, "outputs");

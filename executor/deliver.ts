@@ -1,10 +1,7 @@
-import { createHash } from "node:crypto";
 import { openAsBlob } from "node:fs";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
-import { digestOf } from "#core/json.ts";
 import type { Hold } from "#core/wire/leases.ts";
-import type { Result, Stream } from "#core/wire/tasks.ts";
 import type { AttemptFolder, Finish } from "./attempt-folder.ts";
 import { outputFile } from "./collect.ts";
 import { wireText } from "./evidence.ts";
@@ -20,13 +17,6 @@ type Options = {
   /** ends the attempt to deliver, with its reason; the folder then stays for the next life */
   signal: AbortSignal;
   onFailure: (error: DsecError) => void;
-};
-
-/** What a stream that nothing was written to leaves. */
-export const EMPTY_STREAM: Stream = {
-  digest: digestOf(createHash("sha256").digest()),
-  kept_bytes: 0,
-  total_bytes: 0,
 };
 
 /**
@@ -80,7 +70,7 @@ export async function failLease(
 
 async function upload(finish: Finish, folder: AttemptFolder, options: Options): Promise<void> {
   const { client, signal, onFailure } = options;
-  const files = [...filesByDigest(finish.complete.result, folder)];
+  const files = [...filesByDigest(finish, folder)];
   const worker = async () => {
     for (let next = files.pop(); next !== undefined; next = files.pop()) {
       const [digest, path] = next;
@@ -92,8 +82,10 @@ async function upload(finish: Finish, folder: AttemptFolder, options: Options): 
 }
 
 /** Where each content of the result lies. No bytes have no file and need no upload. */
-function filesByDigest(result: Result, folder: AttemptFolder): Map<Digest, string> {
+function filesByDigest({ complete, events }: Finish, folder: AttemptFolder): Map<Digest, string> {
+  const { result } = complete;
   const files = new Map<Digest, string>();
+  if (events !== null && events.size > 0) files.set(events.digest as Digest, folder.events);
   for (const { digest, size } of result.outputs) {
     if (size > 0) files.set(digest as Digest, outputFile(folder.outputs, digest));
   }

@@ -1,14 +1,17 @@
+import { hash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { arch, hostname, release } from "node:os";
 import type { Digest } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Evidence, Isolation } from "#core/wire/attestations.ts";
-import type { CallsSummary } from "#core/wire/calls.ts";
 import type { EnrolRequest } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
-import type { Result } from "#core/wire/tasks.ts";
+import type { Result, Stream } from "#core/wire/tasks.ts";
 import type { Observation, SandboxEnd } from "#native/index.ts";
+import { chainGenesis } from "#trace/events/chain.ts";
 import packageJson from "../package.json" with { type: "json" };
+import type { ChannelRecord } from "./channel/channel.ts";
 
 /** Name and version of this executor's code, as enrolment and evidence give it. */
 export const BUILD = `dsec ${packageJson.version}`;
@@ -26,8 +29,8 @@ export function buildEvidence(facts: {
   imageDigest: Digest;
   lived: Lived | null;
   result: Result;
-  /** Absent where the attempt could make no calls. */
-  calls?: CallsSummary;
+  /** Null where the attempt had no sandbox. */
+  channel: ChannelRecord | null;
 }): Evidence {
   const { lease, lived } = facts;
   const { spec } = lease;
@@ -46,7 +49,7 @@ export function buildEvidence(facts: {
     resources: spec.resources,
     isolation: lived && isolationOf(lived.observation),
     result: facts.result,
-    calls: facts.calls ?? { count: 0, receipts_root: null },
+    ...(facts.channel ?? nothingDone(lease)),
     durations_us: { launch: Math.round(lived?.launchUs ?? 0), run: Math.round(lived?.end.runUs ?? 0) },
     usage: lived && {
       cpu_us: Math.round(lived.end.usage.cpuUs),
@@ -54,6 +57,20 @@ export function buildEvidence(facts: {
     },
   };
 }
+
+/** What passed through a channel that was never opened. */
+function nothingDone(lease: Lease): ChannelRecord {
+  const chain_head = digestOf(hash("sha256", chainGenesis(lease), "buffer"));
+  const { digest } = EMPTY_STREAM;
+  return { calls: { count: 0, receipts_root: null }, events: { count: 0, chain_head, digest, size: 0 } };
+}
+
+/** What a stream or log that nothing was written to leaves. */
+export const EMPTY_STREAM: Stream = {
+  digest: digestOf(hash("sha256", "", "buffer")),
+  kept_bytes: 0,
+  total_bytes: 0,
+};
 
 export function describeHost(): HostInfo {
   return {

@@ -3,6 +3,7 @@ import { DsecError, type ErrorCode } from "#core/errors.ts";
 import type { Digest, ExecutorId, LeaseId } from "#core/ids.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
+import { CALL_TYPE, ReceiptPageSchema } from "#core/wire/calls.ts";
 import { ErrorBodySchema } from "#core/wire/common.ts";
 import {
   type EnrolRequest,
@@ -23,6 +24,11 @@ import {
   type RenewResponse,
   RenewResponseSchema,
 } from "#core/wire/leases.ts";
+import {
+  type ObservationForLease,
+  ObservationsForLeasesSchema,
+  type ObservationsPoll,
+} from "#core/wire/observations.ts";
 import { GatewayClock } from "./gateway-clock.ts";
 import type { Identity } from "./identity.ts";
 
@@ -128,6 +134,42 @@ export class GatewayClient {
     return response.body ?? new Blob([]).stream();
   }
 
+  /** A proxied call: the frames of its answer as they come (channel/proxy-client.ts). It is made once, whatever happens. */
+  async proxy(
+    hold: Hold,
+    request: Blob | Uint8Array<ArrayBuffer>,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array>> {
+    const response = await this.#call("POST", `/v1/leases/${hold.lease_id}/proxy?fence=${hold.fence}`, {
+      body: request,
+      contentType: CALL_TYPE,
+      signal,
+      waitMs: timeoutMs + LIMITS.callGraceMs,
+    });
+    return response.body ?? new Blob([]).stream();
+  }
+
+  /** Receipts of the lease's calls, for those whose answers were lost. */
+  async receipts(hold: Hold, cursor: string | null, signal: AbortSignal) {
+    const page = `limit=${LIMITS.pageMax}${cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`}`;
+    const path = `/v1/leases/${hold.lease_id}/receipts?fence=${hold.fence}&${page}`;
+    return this.#json(ReceiptPageSchema, "GET", path, { signal });
+  }
+
+  /** What is to be injected into sandboxes of this executor, as soon as there is something or after `waitMs`. */
+  async observations(
+    waitMs: number,
+    received: ObservationsPoll["received"],
+    signal: AbortSignal,
+  ): Promise<ObservationForLease[]> {
+    const json = { wait_ms: waitMs, received };
+    const answer = await this.#json(ObservationsForLeasesSchema, "POST", "/v1/leases/observations", {
+      ...{ json, signal, waitMs },
+    });
+    return answer.observations;
+  }
+
   async #json<Schema extends z.ZodType>(
     schema: Schema,
     method: string,
@@ -155,12 +197,12 @@ export class GatewayClient {
     const timeout = AbortSignal.timeout(ANSWER_TIMEOUT_MS + (options.waitMs ?? 0));
     const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
     const headers: Record<string, string> = { authorization: `Bearer ${options.apiKey ?? this.#bearer()}` };
-    let body: Blob | string | undefined = options.body;
+    let body: Blob | Uint8Array<ArrayBuffer> | string | undefined = options.body;
     if (options.json !== undefined) {
       headers["content-type"] = "application/json";
       body = JSON.stringify(options.json);
     } else if (body !== undefined) {
-      headers["content-type"] = "application/octet-stream";
+      headers["content-type"] = options.contentType ?? "application/octet-stream";
     }
     const response = await this.#answer(method, path, { headers, signal, body: body ?? null }, options);
     if (response.ok) return response;
@@ -240,7 +282,9 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
 
 type CallOptions = {
   json?: unknown;
-  body?: Blob;
+  body?: Blob | Uint8Array<ArrayBuffer>;
+  /** of the body, which otherwise is application/octet-stream */
+  contentType?: string;
   /** in place of the executor's own token */
   apiKey?: string;
   signal?: AbortSignal;

@@ -8,6 +8,8 @@ import { ArtifactCache } from "./artifact-cache.ts";
 import { AttemptFolder } from "./attempt-folder.ts";
 import { watchCancellations } from "./cancellations.ts";
 import { measureCapacity } from "./capacity.ts";
+import { Channels } from "./channel/channels.ts";
+import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
 import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
 import { type Fetch, GatewayClient } from "./gateway-client.ts";
@@ -19,6 +21,7 @@ import { LauncherKeeper } from "./launcher-keeper.ts";
 import { Leases } from "./leases.ts";
 import { Ledger } from "./ledger.ts";
 import { LiveEvents } from "./live-events.ts";
+import { watchObservations } from "./observations.ts";
 import { Puller } from "./pull.ts";
 import { recoverAttempts } from "./recover.ts";
 import { renewLeases } from "./renew.ts";
@@ -37,6 +40,8 @@ export type ExecutorOptions = {
   fetch?: Fetch;
   log: (event: LogEvent) => void;
   onEvent?: (event: AttemptEvent) => void;
+  /** Keeps the agents' memory in this Redis, shared with other executors, in place of the data folder. */
+  redisUrl?: string | undefined;
   /** How long a drain waits for running tasks before it gives their leases back. */
   drainGraceMs?: number;
   /** Gives up the start, which otherwise waits for a gateway that does not answer. */
@@ -74,7 +79,9 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
   const launcher = await LauncherKeeper.start({ stateDirectory: directories.launcher }, (error) =>
     log({ level: "error", message: `the launcher was lost: ${error.message}; starting it again` }),
   );
+  let services: AgentServices | null = null;
   try {
+    services = await AgentServices.open({ dataDirectory, redisUrl: options.redisUrl });
     const [identity, images, capacity, hostDigest, folders] = await Promise.all([
       openIdentity(dataDirectory),
       ImageStore.open(dataDirectory),
@@ -105,10 +112,23 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
     reporter.reached();
     log({ level: "info", message: `executor ${executorId} enrolled`, capacity: toWire(capacity) });
     return new RunningExecutor({
-      ...{ options, executorId, capacity, identity, images, artifacts, client, host, hostDigest, launcher },
+      ...{
+        options,
+        executorId,
+        capacity,
+        identity,
+        images,
+        artifacts,
+        client,
+        host,
+        hostDigest,
+        launcher,
+        services,
+      },
       ...{ folders, enrol, reporter, attemptsDirectory: directories.attempts },
     });
   } catch (error) {
+    await services?.close();
     await launcher.close();
     throw error;
   }
@@ -125,6 +145,7 @@ type Made = {
   host: HostInfo;
   hostDigest: Awaited<ReturnType<typeof hostViewDigest>>;
   launcher: LauncherKeeper;
+  services: AgentServices;
   folders: AttemptFolder[];
   enrol: () => Promise<unknown>;
   reporter: FailureReporter;
@@ -158,8 +179,19 @@ class RunningExecutor implements Executor {
     const signal = this.#closing.signal;
     const { client, images } = made;
     const leases = this.#leases;
+    const channels = new Channels({
+      gateway: client,
+      services: made.services,
+      exec: {
+        launcher: made.launcher,
+        findImage: async (name) =>
+          name === "host" ? { kind: "host" } : { kind: "erofs", path: (await images.find(name)).path },
+        reserve: (asked) => this.#reserve(asked),
+      },
+    });
     this.#parts = {
       ...made,
+      channels,
       hostViewDigest: made.hostDigest,
       leases,
       live: new LiveEvents((events) => this.#sendEvents(events)),
@@ -182,6 +214,7 @@ class RunningExecutor implements Executor {
     this.#loops = Promise.all([
       renewLeases({ client, leases, signal, onFailure }),
       watchCancellations({ client, leases, signal, onFailure }),
+      watchObservations({ client, channels, signal, onFailure }),
       sendHeartbeats({
         ...{ client, ledger: this.#ledger, leases, images, signal },
         ...{ onDraining, enrolAgain: made.enrol, onFailure },
@@ -214,6 +247,7 @@ class RunningExecutor implements Executor {
       this.#closing.abort();
       await Promise.all([...this.#attempts, this.#loops]);
       await this.#made.launcher.close();
+      await this.#made.services.close();
       this.#ended.resolve();
     }
     await this.done;
@@ -263,13 +297,23 @@ class RunningExecutor implements Executor {
       await failLease(hold, { message, evidence: null }, options).catch(this.#parts.onFailure);
       return;
     }
+    await runAttempt(held, this.#parts, this.#givesBack(asked));
+  }
+
+  /** For a sandbox beside those of the leases, as tools have. */
+  #reserve(asked: Resources): (() => void) | null {
+    return this.#ledger.take(asked) ? this.#givesBack(asked) : null;
+  }
+
+  /** Gives what was taken back, once. */
+  #givesBack(asked: Resources): () => void {
     let taken = true;
-    await runAttempt(held, this.#parts, () => {
+    return () => {
       if (!taken) return;
       taken = false;
       this.#ledger.give(asked);
       this.#puller.offer();
-    });
+    };
   }
 
   #doesNotFit(lease: Lease, axis: Axis, asked: Resources): string {

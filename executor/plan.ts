@@ -1,8 +1,9 @@
+import { fileURLToPath } from "node:url";
 import { DsecError } from "#core/errors.ts";
 import { axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
 import { fromWire } from "#core/wire/common.ts";
 import type { Lease } from "#core/wire/leases.ts";
-import type { LaunchPlan } from "#native/index.ts";
+import { type LaunchPlan, TOOL_DIRECTORY } from "#native/index.ts";
 
 /** What a command finds in its environment when the task does not say otherwise. */
 export const DEFAULT_ENVIRONMENT = {
@@ -10,6 +11,11 @@ export const DEFAULT_ENVIRONMENT = {
   HOME: "/root",
   LANG: "C.UTF-8",
 };
+
+/** Where the channel's socket is in every sandbox. */
+const SOCKET_PATH = "/run/dsec/tool.sock";
+/** Python's way to the socket: `import dsec`. */
+const PYTHON_DIRECTORY = fileURLToPath(new URL("../sdk/python", import.meta.url));
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -24,6 +30,8 @@ export function planLaunch(
     /** host paths of the inputs, in the order of the spec */
     inputPaths: string[];
     stdinPath: string | null;
+    /** the channel's socket on the host */
+    socketPath: string;
     free: Resources;
   },
 ): LaunchPlan {
@@ -42,11 +50,16 @@ export function planLaunch(
     id: sandboxId(lease),
     image: prepared.image,
     argv: spec.command,
-    env: { ...DEFAULT_ENVIRONMENT, DSEC_TASK_ID: lease.task_id, ...spec.env },
+    env: environmentOf(lease),
     workingDirectory: spec.working_directory,
     stdinPath: prepared.stdinPath,
     hostname: "sandbox",
-    mounts: spec.inputs.map((input, i) => ({ source: prepared.inputPaths[i]!, target: input.mount_path })),
+    mounts: [
+      { source: prepared.socketPath, target: SOCKET_PATH },
+      { source: TOOL_DIRECTORY, target: "/dsec/bin" },
+      { source: PYTHON_DIRECTORY, target: "/dsec/python" },
+      ...spec.inputs.map((input, i) => ({ source: prepared.inputPaths[i]!, target: input.mount_path })),
+    ],
     limits: {
       cpuMillis: asked.cpu_millis,
       memoryBytes: asked.memory_mb * MEBIBYTE,
@@ -57,6 +70,19 @@ export function planLaunch(
     },
     timeoutMs: spec.timeout_ms,
   };
+}
+
+/** The task's own variables go before ours; `dsec-tool` is found whatever PATH it sets, and last. */
+function environmentOf({ task_id: taskId, spec }: Lease): Record<string, string> {
+  const env: Record<string, string> = {
+    ...DEFAULT_ENVIRONMENT,
+    PYTHONPATH: "/dsec/python",
+    DSEC_TASK_ID: taskId,
+    DSEC_SOCKET: SOCKET_PATH,
+    ...spec.env,
+  };
+  env.PATH = env.PATH === "" ? "/dsec/bin" : `${env.PATH}:/dsec/bin`;
+  return env;
 }
 
 /** Names the sandbox and its folder: a task leased twice by one executor must not meet what the first attempt left. */

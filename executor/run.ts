@@ -5,8 +5,9 @@ import type { Result } from "#core/wire/tasks.ts";
 import type { LaunchPlan } from "#native/index.ts";
 import { signEvidence } from "#trace/attestation/evidence.ts";
 import { AttemptFolder, type Finish } from "./attempt-folder.ts";
-import { deliver, EMPTY_STREAM, failLease } from "./deliver.ts";
-import { buildEvidence, type HostInfo, type Lived, wireText } from "./evidence.ts";
+import type { ChannelRecord } from "./channel/channel.ts";
+import { deliver, failLease } from "./deliver.ts";
+import { buildEvidence, EMPTY_STREAM, type HostInfo, type Lived, wireText } from "./evidence.ts";
 import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
 import type { Identity } from "./identity.ts";
 import type { ImageStore } from "./images/store.ts";
@@ -31,8 +32,6 @@ export type RunParts = SandboxParts & {
   leases: Leases;
   images: ImageStore;
   attemptsDirectory: string;
-  /** aborts when this executor ends, whatever is still to be delivered */
-  closing: AbortSignal;
   onFailure: (error: unknown) => void;
   onEvent: (event: AttemptEvent) => void;
 };
@@ -98,6 +97,7 @@ function start(held: HeldLease, parts: RunParts, tell: (event: Told) => void): P
 type Ended = {
   imageDigest: Digest;
   lived: Lived | null;
+  channel: ChannelRecord | null;
   result: Result;
   destroyed: Promise<void>;
 };
@@ -110,14 +110,21 @@ async function endOf(
 ): Promise<Ended> {
   const image = await findImage(held.lease.spec.image, parts);
   try {
-    const { lived, destroyed, ...result } = await runInSandbox(held, image.lower, folder, started, parts);
-    return { imageDigest: image.digest, lived, result, destroyed };
+    const { lived, channel, destroyed, ...result } = await runInSandbox(
+      held,
+      image.lower,
+      folder,
+      started,
+      parts,
+    );
+    return { imageDigest: image.digest, lived, channel, result, destroyed };
   } catch (error) {
     if (stopOf(held) !== "cancelled") throw error;
     const outcome: Outcome = { reason: "cancelled", exit_code: null, signal: null, message: null };
     return {
       imageDigest: image.digest,
       lived: null,
+      channel: null,
       result: emptyResult(outcome),
       destroyed: Promise.resolve(),
     };
@@ -136,9 +143,10 @@ async function findImage(
 async function signFinish(held: HeldLease, ended: Ended, parts: RunParts): Promise<Finish> {
   const { lease, hold } = held;
   const sign = async (result: Result): Promise<Finish> => {
-    const facts = { ...parts, lease, imageDigest: ended.imageDigest, lived: ended.lived, result };
+    const { imageDigest, lived, channel } = ended;
+    const facts = { ...parts, lease, imageDigest, lived, channel, result };
     const evidence = await signEvidence(buildEvidence(facts), parts.identity.sign);
-    return { hold, complete: { fence: hold.fence, result, evidence } };
+    return { hold, complete: { fence: hold.fence, result, evidence }, events: channel?.events ?? null };
   };
   try {
     return await sign(ended.result);
@@ -190,7 +198,14 @@ async function failureEvidence(held: HeldLease, message: string, parts: RunParts
   const found = await findImage(name, parts).catch(() => null);
   const imageDigest = found?.digest ?? (isDigest(name) ? name : null);
   if (imageDigest === null) return null;
-  const facts = { ...parts, lease, imageDigest, lived: null, result: emptyResult(launchFailed(message)) };
+  const facts = {
+    ...parts,
+    lease,
+    imageDigest,
+    lived: null,
+    channel: null,
+    result: emptyResult(launchFailed(message)),
+  };
   return signEvidence(buildEvidence(facts), parts.identity.sign);
 }
 

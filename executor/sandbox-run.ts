@@ -9,6 +9,8 @@ import type { Launcher, LaunchPlan, Sandbox } from "#native/index.ts";
 import type { ArtifactCache } from "./artifact-cache.ts";
 import type { AttemptFolder } from "./attempt-folder.ts";
 import { measureFree } from "./capacity.ts";
+import type { Channel, ChannelRecord } from "./channel/channel.ts";
+import type { Channels } from "./channel/channels.ts";
 import { collectOutputs } from "./collect.ts";
 import { type Lived, wireText } from "./evidence.ts";
 import { compileGlob } from "./glob.ts";
@@ -22,12 +24,16 @@ export type SandboxParts = {
   live: LiveEvents;
   launcher: Pick<Launcher, "launch">;
   artifacts: ArtifactCache;
+  channels: Channels;
   dataDirectory: string;
+  /** aborts when this executor ends, whatever is still to be delivered */
+  closing: AbortSignal;
 };
 
 /** What one sandbox did and left. */
 export type Ran = {
   lived: Lived;
+  channel: ChannelRecord;
   outcome: Outcome;
   outputs: Output[];
   stdout: Stream;
@@ -51,6 +57,7 @@ export async function runInSandbox(
   const { lease } = held;
   const { signal } = held.stopped;
   const inputs: Digest[] = [];
+  let channel: Channel | null = null;
   try {
     // A pattern that cannot be compiled is to be known before the command has run.
     for (const pattern of lease.spec.outputs) compileGlob(pattern, lease.spec.working_directory);
@@ -63,10 +70,28 @@ export async function runInSandbox(
     if (stdinPath !== null) await writeFile(stdinPath, lease.spec.stdin!, { mode: 0o444 });
     const free = await freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory);
     signal.throwIfAborted();
-    const sandbox = await parts.launcher.launch(planLaunch(lease, { image, inputPaths, stdinPath, free }));
-    return await followSandbox(sandbox, held, folder, started, parts.live);
+    channel = await parts.channels.open(lease, folder.path);
+    const prepared = { image, inputPaths, stdinPath, socketPath: channel.socketPath, free };
+    const sandbox = await parts.launcher.launch(planLaunch(lease, prepared));
+    const ran = await followSandbox(sandbox, held, folder, started, parts.live);
+    return { ...ran, channel: await closed(channel, ran.destroyed, parts.closing) };
   } finally {
+    if (channel !== null) await parts.channels.end(channel);
     for (const digest of inputs) parts.artifacts.release(digest);
+  }
+}
+
+/** What passed through the channel. Where that cannot be told, nothing of the sandbox is left behind either. */
+async function closed(
+  channel: Channel,
+  destroyed: Promise<void>,
+  closing: AbortSignal,
+): Promise<ChannelRecord> {
+  try {
+    return await channel.close(closing);
+  } catch (error) {
+    await destroyed.catch(() => {}); // the first failure is the one to tell
+    throw error;
   }
 }
 
@@ -76,7 +101,7 @@ async function followSandbox(
   folder: AttemptFolder,
   started: Promise<void>,
   live: LiveEvents,
-): Promise<Ran> {
+): Promise<Omit<Ran, "channel">> {
   const { signal } = held.stopped;
   const kill = () => sandbox.kill();
   signal.addEventListener("abort", kill);

@@ -5,7 +5,11 @@
  * the read ends of the sandbox's standard output and error come back as descriptors.
  */
 import type { Readable } from "node:stream";
+import { BUILD_DIRECTORY } from "./addon.ts";
 import { Daemon } from "./daemon.ts";
+
+/** The folder of the programs that every sandbox has: `dsec-tool`. */
+export const TOOL_DIRECTORY = `${BUILD_DIRECTORY}bin`;
 
 /** Everything the launcher needs to make one sandbox. Built by the executor as data, carried out in C++. */
 export type LaunchPlan = {

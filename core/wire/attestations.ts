@@ -78,6 +78,15 @@ export const IsolationSchema = strict({
 });
 export type Isolation = z.infer<typeof IsolationSchema>;
 
+/** The event log of an attempt: what its hash chain ends with (trace/events/chain.ts), and where its content is. */
+export const EventsSummarySchema = strict({
+  count: z.number().int().min(0),
+  chain_head: DigestSchema,
+  digest: DigestSchema,
+  size: z.number().int().min(0),
+});
+export type EventsSummary = z.infer<typeof EventsSummarySchema>;
+
 /**
  * What an executor signs about a finished attempt with its own Ed25519 key (RATS evidence, RFC 9334): a compact
  * JWS with typ dsec-evidence+jwt and the executor id as `kid`, over this object's RFC 8785 form.
@@ -99,6 +108,7 @@ export const EvidenceSchema = strict({
   isolation: IsolationSchema.nullable(),
   result: ResultSchema,
   calls: CallsSummarySchema,
+  events: EventsSummarySchema,
   /** Durations on the executor's monotonic clock. */
   durations_us: strict({
     launch: z.number().int().min(0),
@@ -146,6 +156,8 @@ export const AttestationClaimsSchema = z.strictObject({
     result: ResultSchema,
     /** the tool calls of the attempt, as executor and gateway both recorded them */
     calls: CallsSummarySchema,
+    /** the event log of the attempt */
+    events: EventsSummarySchema,
     durations_us: EvidenceSchema.shape.durations_us,
     usage: EvidenceSchema.shape.usage,
     /** SHA-256 of the evidence JWS exactly as the executor sent it */

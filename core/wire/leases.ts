@@ -3,6 +3,7 @@ import { LIMITS } from "../limits.ts";
 import {
   DigestSchema,
   FenceSchema,
+  KeyIdSchema,
   LeaseIdSchema,
   ResourcesSchema,
   strict,
@@ -24,6 +25,8 @@ export type AcquireRequest = z.infer<typeof AcquireRequestSchema>;
 export const LeaseSchema = z.object({
   lease_id: LeaseIdSchema,
   task_id: TaskIdSchema,
+  /** Whose task it is: what its sandboxes share, they share with those of this key alone. */
+  key_id: KeyIdSchema,
   fence: FenceSchema,
   attempt: z.number().int().min(1),
   ttl_ms: z.number().int().min(1),

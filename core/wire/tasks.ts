@@ -36,11 +36,16 @@ const absolutePath = text(1024).refine(
 );
 
 /** Where inputs may not be mounted: they would replace what the sandbox itself is made of. */
-const RESERVED_MOUNTS = ["/proc", "/dev", "/sys", "/dsec", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"];
-const mountPath = absolutePath.refine(
-  (path) => !RESERVED_MOUNTS.some((reserved) => path === reserved || path.startsWith(`${reserved}/`)),
-  `must not lie in ${RESERVED_MOUNTS.join(", ")}`,
-);
+const RESERVED_MOUNTS = [
+  ...["/proc", "/dev", "/sys", "/dsec", "/run/dsec"],
+  ...["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"],
+];
+const mountPath = absolutePath
+  .refine(
+    (path) => !RESERVED_MOUNTS.some((reserved) => path === reserved || path.startsWith(`${reserved}/`)),
+    `must not lie in ${RESERVED_MOUNTS.join(", ")}`,
+  )
+  .refine((path) => path !== "/run", "must not be /run, which holds the sandbox's socket");
 
 /** A path pattern (`*`, `?`, `**`, `[a-z]`, `{a,b}`), absolute or relative to the working directory. */
 const outputGlob = text(LIMITS.outputPathBytes).refine(

@@ -54,7 +54,7 @@ export async function issueAttestation(request: IssueRequest): Promise<Attestati
   matchResult(evidence, request.result, held);
   match(held, "calls.count", evidence.calls.count, request.calls.count);
   match(held, "calls.receipts_root", evidence.calls.receipts_root, request.calls.receipts_root);
-  await matchUploads(evidence.result, held, request.blobSize);
+  await matchUploads(evidence, held, request.blobSize);
 
   const id = newId("attestation", now) as AttestationId;
   const issuedAtS = Math.floor(now / 1000);
@@ -108,6 +108,7 @@ function claimsOf(
       isolation: evidence.isolation,
       result: evidence.result,
       calls: evidence.calls,
+      events: evidence.events,
       durations_us: evidence.durations_us,
       usage: evidence.usage,
       evidence_digest: issued.evidenceDigest,
@@ -148,13 +149,14 @@ function matchResult(evidence: Evidence, result: Result | null, held: HeldLease)
 }
 
 async function matchUploads(
-  result: Result,
+  { result, events }: Evidence,
   held: HeldLease,
   blobSize: IssueRequest["blobSize"],
 ): Promise<void> {
   const named = [
     ["result.stdout", result.stdout.digest, result.stdout.kept_bytes],
     ["result.stderr", result.stderr.digest, result.stderr.kept_bytes],
+    ["events", events.digest, events.size],
     ...result.outputs.map(({ path, digest, size }) => [`result.outputs ${path}`, digest, size] as const),
   ] as const;
   const sizes = new Map<Digest, Promise<number | null>>();

@@ -1,4 +1,4 @@
-import { type Digest, type ExecutorId, type LeaseId, newId, type TaskId } from "#core/ids.ts";
+import { type Digest, type ExecutorId, type KeyId, type LeaseId, newId, type TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Resources } from "#core/resources.ts";
 import type { Lease } from "#core/wire/leases.ts";
@@ -39,8 +39,9 @@ export function acquirer({
       max: item.max,
     }));
     const rows = await sql.query<ClaimRow>(
-      `select * from dsec_acquire($1::text::jsonb, string_to_array($2, ','), $3::int * interval '1 ms',
-         $4::int * interval '1 ms', $5)`,
+      `select a.*, (select key_id from tasks t where t.id = a.task_id) as key_id
+       from dsec_acquire($1::text::jsonb, string_to_array($2, ','), $3::int * interval '1 ms',
+         $4::int * interval '1 ms', $5) a`,
       [JSON.stringify(requests), leaseIds.join(","), leaseTtlMs, LIMITS.executorLostAfterMs, MISSES_MAX],
     );
     const granted: Lease[][] = claims.map(() => []);
@@ -48,6 +49,7 @@ export function acquirer({
       granted[row.request - 1]!.push({
         lease_id: row.lease_id,
         task_id: row.task_id,
+        key_id: row.key_id,
         fence: Number(row.fence),
         attempt: row.attempt,
         ttl_ms: leaseTtlMs,
@@ -87,6 +89,7 @@ type ClaimRow = {
   request: number;
   lease_id: LeaseId;
   task_id: TaskId;
+  key_id: KeyId;
   fence: string;
   attempt: number;
   expires_at: Date;

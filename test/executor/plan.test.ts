@@ -13,6 +13,7 @@ function lease(request: Partial<TaskRequest> = {}): Lease {
   return {
     lease_id: `lease_${"0".repeat(26)}`,
     task_id: `task_${"0".repeat(26)}`,
+    key_id: `key_${"0".repeat(26)}`,
     fence: 3,
     attempt: 2,
     ttl_ms: 30_000,
@@ -31,8 +32,15 @@ const PLENTY: Resources = {
   pids: 10_000,
   disk_mb: 100_000,
 };
+const PREPARED = {
+  image: { kind: "host" as const },
+  inputPaths: [] as string[],
+  stdinPath: null,
+  socketPath: "/attempt/tool.sock",
+  free: PLENTY,
+};
 const plan = (request: Partial<TaskRequest>, free = PLENTY) =>
-  planLaunch(lease(request), { image: { kind: "host" }, inputPaths: ["/cache/a"], stdinPath: null, free });
+  planLaunch(lease(request), { ...PREPARED, inputPaths: ["/cache/a"], free });
 
 test("a plan has the task's limits in the launcher's units", () => {
   const resources = { cpu_cores: 0.25, memory_mb: 64, pids: 7, disk_mb: 10, disk_iops: 50 };
@@ -48,19 +56,31 @@ test("a task that asks for no disk does not get all of it", () => {
 
 test("a task's own environment stands above the default", () => {
   const { env } = plan({ env: { PATH: "/opt/bin", MINE: "1" } });
-  expect(env).toMatchObject({ PATH: "/opt/bin", MINE: "1", HOME: "/root", DSEC_TASK_ID: lease().task_id });
+  expect(env).toMatchObject({
+    PATH: "/opt/bin:/dsec/bin",
+    MINE: "1",
+    HOME: "/root",
+    DSEC_TASK_ID: lease().task_id,
+  });
 });
 
 test("two attempts of one task, or two fences of one lease, never share a sandbox's name", () => {
-  const prepared = { image: { kind: "host" } as const, inputPaths: [], stdinPath: null, free: PLENTY };
-  const ids = [lease(), { ...lease(), fence: 4 }].map((held) => planLaunch(held, prepared).id);
+  const ids = [lease(), { ...lease(), fence: 4 }].map((held) => planLaunch(held, PREPARED).id);
   expect(new Set(ids).size).toBe(2);
   for (const id of ids) expect(id).toMatch(/^[a-z0-9_]{1,64}$/);
 });
 
 test("inputs keep their place and their path", () => {
   const inputs = [{ artifact: DIGEST, mount_path: "/data/in" }];
-  expect(plan({ inputs }).mounts).toEqual([{ source: "/cache/a", target: "/data/in" }]);
+  expect(plan({ inputs }).mounts).toContainEqual({ source: "/cache/a", target: "/data/in" });
+});
+
+test("every sandbox has its socket, and the programs that speak to it", () => {
+  const { mounts, env } = plan({});
+  expect(mounts).toContainEqual({ source: "/attempt/tool.sock", target: "/run/dsec/tool.sock" });
+  expect(mounts.map(({ target }) => target)).toEqual(expect.arrayContaining(["/dsec/bin", "/dsec/python"]));
+  expect(env).toMatchObject({ DSEC_SOCKET: "/run/dsec/tool.sock", PYTHONPATH: "/dsec/python" });
+  expect(env.PATH).toMatch(/:\/dsec\/bin$/);
 });
 
 test.each(AXES)(

@@ -77,6 +77,7 @@ test.each(["EdDSA", "ES256"] as const)(
         resources: evidence.resources,
         isolation: evidence.isolation,
         result: attempt.result,
+        events: evidence.events,
         calls: attempt.calls,
         durations_us: evidence.durations_us,
         usage: evidence.usage,
@@ -254,6 +255,20 @@ const MISMATCHES: [string, (evidence: Evidence) => void, string | RegExp][] = [
       e.calls.receipts_root = other;
     },
     other,
+  ],
+  [
+    "events",
+    (e) => {
+      e.events.digest = other;
+    },
+    other,
+  ],
+  [
+    "events size",
+    (e) => {
+      e.events.size += 1;
+    },
+    /events size is/,
   ],
   [
     "isolation",

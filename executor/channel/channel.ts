@@ -1,0 +1,160 @@
+import { join } from "node:path";
+import type { TaskId } from "#core/ids.ts";
+import type { CallsSummary } from "#core/wire/calls.ts";
+import type { Lease } from "#core/wire/leases.ts";
+import type { MemoryEvent } from "#core/wire/memory.ts";
+import type { Observation } from "#core/wire/observations.ts";
+import { taskNamespace } from "../memory/memory.ts";
+import { createMemoryRoutes } from "../memory/routes.ts";
+import { busJob, type Member } from "../messages/routes.ts";
+import { sandboxId } from "../plan.ts";
+import type { ExecToolParts } from "../tools/exec-tool.ts";
+import { EventLog, type SealedEvents } from "./event-log.ts";
+import { MemoryWatch } from "./memory-watch.ts";
+import { ObservationQueue } from "./observations.ts";
+import { type CallGateway, ProxiedCalls } from "./proxied-calls.ts";
+import { recordedBus } from "./recorded-bus.ts";
+import { RecordedCalls } from "./recorded-calls.ts";
+import { AgentRecords } from "./records.ts";
+import { createChannelRoutes } from "./routes.ts";
+import { type SocketServer, serveSocket } from "./server.ts";
+import type { AgentServices } from "./services.ts";
+import { PlanSteps } from "./steps.ts";
+import { ToolCalls } from "./tool-calls.ts";
+
+export type ChannelParts = {
+  gateway: CallGateway;
+  services: AgentServices;
+  exec: ExecToolParts;
+};
+
+/** What an attempt's evidence says of its channel. */
+export type ChannelRecord = { calls: CallsSummary; events: SealedEvents };
+
+const SOCKET = "tool.sock";
+
+/**
+ * The only door of one sandbox: a Unix socket in the attempt's private folder, behind which its tools, its memory and its
+ * messages are. Who is on the other side is known from the socket alone. Everything that passes is in the event log.
+ */
+export class Channel {
+  readonly socketPath: string;
+  readonly observations: ObservationQueue;
+  /** For the loopback proxy, whose calls are made and recorded like those of the socket. */
+  readonly calls: ProxiedCalls;
+  readonly recorded: RecordedCalls;
+  readonly log: EventLog;
+  readonly #steps: PlanSteps;
+  readonly #watch: MemoryWatch;
+  readonly #tools: ToolCalls;
+  readonly #leave: () => Promise<void>;
+  #server: SocketServer | null = null;
+
+  /** @param directory the attempt's private folder */
+  static async open(lease: Lease, directory: string, parts: ChannelParts): Promise<Channel> {
+    const channel = new Channel(lease, directory, parts);
+    await channel.#watch.begin();
+    channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
+    return channel;
+  }
+
+  /** Where the event log of an attempt lies, also after its channel was closed. */
+  static eventsPath(directory: string): string {
+    return join(directory, "events.jsonl");
+  }
+
+  readonly #routes: (request: Request) => Promise<Response>;
+
+  private constructor(lease: Lease, directory: string, { gateway, services, exec }: ChannelParts) {
+    const { spec, task_id: taskId } = lease;
+    const id = sandboxId(lease);
+    const namespace = taskNamespace(taskId as TaskId);
+    // A task of its own is a job of its own.
+    const member: Member = { owner: lease.key_id, jobId: spec.job ?? taskId, member: taskId };
+    const log = new EventLog(Channel.eventsPath(directory), lease);
+    const watch = new MemoryWatch(services.memory, namespace, log);
+    const unfollow = services.follow(id, namespace, (event) => {
+      if (event.namespace === namespace) watch.wrote(event);
+      recordMemory(log, event);
+    });
+    const records = new AgentRecords(log);
+    this.socketPath = join(directory, SOCKET);
+    this.log = log;
+    this.#watch = watch;
+    this.#steps = new PlanSteps(log, spec.plan_step_timeout_ms);
+    this.observations = new ObservationQueue(log);
+    this.calls = new ProxiedCalls(gateway, { lease_id: lease.lease_id, fence: lease.fence }, log);
+    this.recorded = new RecordedCalls({ log, steps: this.#steps, watch, context: () => records.context });
+    this.#tools = new ToolCalls(spec.tools, spec.tool_timeout_ms, {
+      recorded: this.recorded,
+      calls: this.calls,
+      exec,
+      home: { sandboxId: id, taskId, image: spec.image, directory },
+    });
+    const memoryAndMessages = createMemoryRoutes({
+      memory: services.memory,
+      messages: recordedBus(services.messages, log),
+      identity: {
+        ...member,
+        taskId: taskId as TaskId,
+        sandboxId: id,
+        grants: spec.memory.shared,
+      },
+    });
+    this.#routes = createChannelRoutes({
+      ...{ log, tools: this.#tools, calls: this.calls, steps: this.#steps, records },
+      ...{ observations: this.observations, memoryAndMessages },
+    });
+    this.#leave = async () => {
+      unfollow();
+      const { messages } = services;
+      // Nothing is kept for a reader that is gone, nor of a job that had only this one.
+      if (spec.job === null) await messages.endJob(busJob(member));
+      else await messages.leave(busJob(member), member.member);
+    };
+  }
+
+  /** Something from outside, for the agent's next answer. */
+  inject(observation: Observation): void {
+    this.observations.inject(observation);
+  }
+
+  /**
+   * The sandbox has ended: nothing more is taken, what is under way is given up, and what happened is sealed.
+   * @param signal gives up asking the gateway for receipts whose answers were lost
+   */
+  async close(signal: AbortSignal): Promise<ChannelRecord> {
+    await this.#stop();
+    await this.#watch.check(null);
+    const calls = await this.calls.summarize(signal);
+    return { calls, events: await this.log.seal() };
+  }
+
+  /** Lets go of everything where the attempt has no result. Idempotent. */
+  async discard(): Promise<void> {
+    await this.#stop();
+    await this.log.seal().catch(() => {});
+  }
+
+  async #stop(): Promise<void> {
+    const server = this.#server;
+    this.#server = null;
+    if (server === null) return;
+    await server.close();
+    await this.#tools.close();
+    this.#steps.close();
+    await this.#leave();
+  }
+}
+
+const READS = new Set<MemoryEvent["op"]>(["get", "list", "search"]);
+
+function recordMemory(
+  log: EventLog,
+  { op, namespace, key, old, new: now, version, source }: MemoryEvent,
+): void {
+  const { origin } = source;
+  const type = READS.has(op) ? "memory_read" : "memory_write";
+  // What a read gave is both its old and its new value; once is enough.
+  log.append(type, { op, namespace, key, old, ...(READS.has(op) ? {} : { new: now }), version, origin });
+}

@@ -1,0 +1,36 @@
+import type { Lease } from "#core/wire/leases.ts";
+import type { ObservationForLease } from "#core/wire/observations.ts";
+import { Channel, type ChannelParts } from "./channel.ts";
+
+/** The channels of an executor's sandboxes, by the leases they run under. */
+export class Channels {
+  readonly #parts: ChannelParts;
+  readonly #open = new Map<string, Channel>();
+
+  constructor(parts: ChannelParts) {
+    this.#parts = parts;
+  }
+
+  async open(lease: Lease, directory: string): Promise<Channel> {
+    const channel = await Channel.open(lease, directory, this.#parts);
+    this.#open.set(keyOf(lease), channel);
+    return channel;
+  }
+
+  /** Whether the observation has arrived in its sandbox: not before there is one, nor after it has ended. */
+  inject({ observation, ...hold }: ObservationForLease): boolean {
+    const channel = this.#open.get(keyOf(hold));
+    channel?.inject(observation);
+    return channel !== undefined;
+  }
+
+  /** Lets go of a channel, whether or not it was closed. */
+  async end(channel: Channel): Promise<void> {
+    for (const [key, open] of this.#open) if (open === channel) this.#open.delete(key);
+    await channel.discard();
+  }
+}
+
+function keyOf(hold: { lease_id: string; fence: number }): string {
+  return `${hold.lease_id} ${hold.fence}`;
+}

@@ -1,0 +1,80 @@
+import type { Digest } from "#core/ids.ts";
+import type { MemoryEvent } from "#core/wire/memory.ts";
+import type { Memory } from "../memory/memory.ts";
+import type { EventLog } from "./event-log.ts";
+
+/** Namespaces up to this size are read anew at each check; of larger ones only the version tells. */
+const AUDIT_BYTES = 256 * 1024;
+
+/**
+ * Watches one namespace around tool calls: what its digest is, and whether the recorded writes explain it. A change that
+ * they do not explain becomes an `error` event with the digest that was expected and the one that is there.
+ */
+export class MemoryWatch {
+  readonly #memory: Pick<Memory, "state" | "audit">;
+  readonly #namespace: string;
+  readonly #log: EventLog;
+  #recordedVersion = 0;
+  #bytes = 0;
+  #last: Digest | null = null;
+
+  constructor(memory: Pick<Memory, "state" | "audit">, namespace: string, log: EventLog) {
+    this.#memory = memory;
+    this.#namespace = namespace;
+    this.#log = log;
+  }
+
+  /** What an earlier attempt of the task left is where this one begins. */
+  async begin(): Promise<void> {
+    const { digest, version, bytes } = await this.#memory.state(this.#namespace);
+    this.#recordedVersion = version;
+    this.#bytes = bytes;
+    this.#last = digest;
+  }
+
+  /** A write as the memory service recorded it. */
+  wrote({ op, version }: Pick<MemoryEvent, "op" | "version">): void {
+    if (op === "put" || op === "delete" || op === "expire" || op === "clear") this.#recordedVersion = version;
+  }
+
+  /** The digest now. @param call the tool call before or after which this is */
+  async check(call: number | null): Promise<Digest> {
+    return this.#bytes <= AUDIT_BYTES ? this.#audit(call) : this.#compareVersions(call);
+  }
+
+  /** Reads the whole namespace, however large. */
+  async #audit(call: number | null): Promise<Digest> {
+    const { expected, actual, version } = await this.#memory.audit(this.#namespace);
+    if (expected !== actual) this.#report(call, expected, actual, version);
+    return this.#settle(actual);
+  }
+
+  async #compareVersions(call: number | null): Promise<Digest> {
+    const expected = this.#last;
+    const { digest, version, bytes } = await this.#memory.state(this.#namespace);
+    this.#bytes = bytes;
+    // Recorded writes are told before their answers come, so the recorded version is never behind but for a stranger's.
+    if (version > this.#recordedVersion) this.#report(call, expected, digest, version);
+    this.#last = digest;
+    return digest;
+  }
+
+  async #settle(digest: Digest): Promise<Digest> {
+    if (digest !== this.#last) this.#bytes = (await this.#memory.state(this.#namespace)).bytes;
+    this.#last = digest;
+    return digest;
+  }
+
+  #report(call: number | null, expected: Digest | null, actual: Digest, version: number): void {
+    this.#recordedVersion = Math.max(this.#recordedVersion, version);
+    this.#log.append("error", {
+      code: "MEMORY_CHANGED_UNRECORDED",
+      message: `memory ${this.#namespace} changed though no recorded write explains it`,
+      namespace: this.#namespace,
+      expected,
+      actual,
+      version,
+      call,
+    });
+  }
+}

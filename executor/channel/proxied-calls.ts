@@ -1,0 +1,193 @@
+import { hash } from "node:crypto";
+import { DsecError } from "#core/errors.ts";
+import { LIMITS } from "#core/limits.ts";
+import { merkleRoot } from "#core/merkle.ts";
+import {
+  type AnswerHead,
+  type CallsSummary,
+  type Fingerprint,
+  type Receipt,
+  type ReceiptClaims,
+  ReceiptClaimsSchema,
+} from "#core/wire/calls.ts";
+import type { Hold } from "#core/wire/leases.ts";
+import { pause, untilAnswered } from "../retry.ts";
+import type { EventLog } from "./event-log.ts";
+import { CallFailure, type ProxyTransport, sendCall } from "./proxy-client.ts";
+
+/** The gateway as an attempt's calls need it. */
+export type CallGateway = ProxyTransport & {
+  receipts(hold: Hold, cursor: string | null, signal: AbortSignal): Promise<ReceiptPage>;
+};
+type ReceiptPage = { items: Receipt[]; next_cursor: string | null };
+
+export type OutgoingCall = {
+  /** the declared tool, or null for a call of the agent's own */
+  tool: string | null;
+  method: string;
+  url: string;
+  headers: [name: string, value: string][];
+  body: Uint8Array;
+  timeoutMs: number;
+};
+
+/** An answer that has begun. `seq` numbers the calls of the attempt. */
+export type OpenCall = {
+  seq: number;
+  head: AnswerHead;
+  /** Throws as `sendCall` says where the answer is not whole. */
+  body: AsyncIterable<Uint8Array>;
+};
+
+/** A call that is being made, for looking at while it is. */
+export type RunningCall = { seq: number; tool: string | null; startedAtMs: number; bytesDown: number };
+
+/** What the receipt of a call says; null where there is none yet. */
+export type CallReport = { status: number | null; fingerprint: Fingerprint | null; receipt: string };
+
+/**
+ * The calls that one attempt makes through its gateway. Each takes the next `seq` and carries the event chain's head, so
+ * that gateway and log agree on the order; the receipts that come back are kept for the evidence.
+ */
+export class ProxiedCalls {
+  readonly #gateway: CallGateway;
+  readonly #hold: Hold;
+  readonly #log: Pick<EventLog, "head">;
+  readonly #receipts = new Map<number, string>();
+  /** Calls of which it is not known what the gateway recorded. */
+  readonly #unknown = new Set<number>();
+  readonly #running = new Map<number, RunningCall>();
+  #lastSeq = 0;
+
+  constructor(gateway: CallGateway, hold: Hold, log: Pick<EventLog, "head">) {
+    this.#gateway = gateway;
+    this.#hold = hold;
+    this.#log = log;
+  }
+
+  /** @throws the gateway's refusal, CallFailure, GATEWAY_UNREACHABLE, BUDGET_EXHAUSTED past `callsPerAttempt` */
+  async open(
+    call: OutgoingCall,
+    signal: AbortSignal,
+    onSeq: (seq: number) => void = () => {},
+  ): Promise<OpenCall> {
+    if (this.#lastSeq >= LIMITS.callsPerAttempt) throw exhausted();
+    const seq = ++this.#lastSeq;
+    onSeq(seq);
+    const head = {
+      seq,
+      tool: call.tool,
+      method: call.method,
+      url: call.url,
+      headers: call.headers,
+      content_digest: `sha-256=:${hash("sha256", call.body, "base64")}:`,
+      content_length: call.body.length,
+      timeout_ms: call.timeoutMs,
+      prev: this.#log.head,
+      call_signature: null,
+    };
+    this.#unknown.add(seq);
+    this.#running.set(seq, { seq, tool: call.tool, startedAtMs: performance.now(), bytesDown: 0 });
+    try {
+      const answer = await sendCall(this.#gateway, this.#hold, head, call.body, signal);
+      return {
+        seq,
+        head: answer.head,
+        body: this.#follow(seq, answer.body, () => answer.end()?.receipt ?? null),
+      };
+    } catch (error) {
+      this.#ended(seq, error);
+      throw error;
+    }
+  }
+
+  report(seq: number): CallReport | null {
+    const receipt = this.#receipts.get(seq);
+    if (receipt === undefined) return null;
+    const { status, fingerprint } = claimsOf(receipt);
+    return { status, fingerprint, receipt };
+  }
+
+  running(): RunningCall[] {
+    return [...this.#running.values()];
+  }
+
+  /**
+   * What the evidence says of the calls. Where answers were lost on their way, the gateway's receipts tell what it
+   * recorded; a call that was cut off a moment ago may still be writing its own, and is waited for.
+   */
+  async summarize(signal: AbortSignal): Promise<CallsSummary> {
+    const untilMs = performance.now() + LIMITS.callGraceMs;
+    while (this.#unknown.size > 0) {
+      await this.#fetchReceipts(signal);
+      if (this.#unknown.size === 0 || performance.now() > untilMs) break;
+      await pause(100, signal);
+    }
+    const inOrder = [...this.#receipts]
+      .toSorted(([a], [b]) => a - b)
+      .map(([, receipt]) => Buffer.from(receipt));
+    return { count: inOrder.length, receipts_root: await merkleRoot(inOrder) };
+  }
+
+  async *#follow(
+    seq: number,
+    body: AsyncIterable<Uint8Array>,
+    receipt: () => string | null,
+  ): AsyncGenerator<Uint8Array> {
+    const running = this.#running.get(seq)!;
+    let failure: unknown = null;
+    try {
+      for await (const part of body) {
+        running.bytesDown += part.length;
+        yield part;
+      }
+    } catch (error) {
+      failure = error;
+      throw error;
+    } finally {
+      const whole = receipt();
+      if (whole !== null) this.#keep(seq, whole);
+      else this.#ended(seq, failure);
+    }
+  }
+
+  #keep(seq: number, receipt: string): void {
+    this.#receipts.set(seq, receipt);
+    this.#unknown.delete(seq);
+    this.#running.delete(seq);
+  }
+
+  #ended(seq: number, error: unknown): void {
+    this.#running.delete(seq);
+    if (error instanceof CallFailure) {
+      if (error.receipt !== null) this.#keep(seq, error.receipt);
+    } else if (error instanceof DsecError && error.code !== "GATEWAY_UNREACHABLE") {
+      // Refused before anything was sent: there is no receipt and there will be none.
+      this.#unknown.delete(seq);
+    }
+  }
+
+  async #fetchReceipts(signal: AbortSignal): Promise<void> {
+    let cursor: string | null = null;
+    do {
+      const from: string | null = cursor;
+      const ask = () => this.#gateway.receipts(this.#hold, from, signal);
+      const page: ReceiptPage = await untilAnswered(ask, { signal });
+      for (const { seq, receipt } of page.items) this.#keep(seq, receipt);
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+  }
+}
+
+/** Our own gateway's words: they are read here, not verified. */
+function claimsOf(receipt: string): ReceiptClaims {
+  const payload = Buffer.from(receipt.split(".")[1] ?? "", "base64url").toString("utf8");
+  return ReceiptClaimsSchema.parse(JSON.parse(payload));
+}
+
+function exhausted(): DsecError {
+  return new DsecError(
+    "BUDGET_EXHAUSTED",
+    `the attempt has made ${LIMITS.callsPerAttempt} calls and can make no more`,
+  );
+}

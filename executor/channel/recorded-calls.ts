@@ -1,0 +1,226 @@
+import { DsecError, type ErrorCode } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Retry } from "#core/wire/tools.ts";
+import { pause } from "../retry.ts";
+import type { EventLog } from "./event-log.ts";
+import type { MemoryWatch } from "./memory-watch.ts";
+import type { PlanSteps } from "./steps.ts";
+
+/** One try's result, and what its end event says of it. */
+export type Tried<T> = { value: T; members: { [member: string]: unknown }; status: number | null };
+
+export type CallPlan<T> = {
+  /** For the start event: which tool, what it was given. */
+  members: { [member: string]: unknown };
+  /** For each try. */
+  timeoutMs: number;
+  retry: Retry | undefined;
+  /** Where true, missing the last deadline is an end like another. */
+  hasFallback: boolean;
+  /** @param number of the call in the event log */
+  attempt(signal: AbortSignal, number: number): Promise<Tried<T>>;
+};
+
+export type CallEnd<T> = { number: number; tries: number; durationMs: number } & (
+  | ({ state: "answered" } & Tried<T>)
+  | { state: "fallback" }
+);
+
+/** What there is to say of a call before and after it. */
+export type Surroundings = { step: number | null; memory: Digest; context: Digest | null };
+
+/**
+ * The execution layer around each tool call: what was there before, what was done and how long it took, what changed.
+ * Nothing is done without a start event, and every start has one end. An answer that comes after its deadline changes
+ * nothing for the agent any more; it is waited for a moment and recorded as late.
+ */
+export class RecordedCalls {
+  readonly #log: EventLog;
+  readonly #steps: PlanSteps;
+  readonly #watch: MemoryWatch;
+  readonly #context: () => Digest | null;
+  readonly #closing = new AbortController();
+  /** Tries that go on after their callers were answered. */
+  readonly #leftBehind = new Set<Promise<void>>();
+  #last = 0;
+
+  constructor(parts: { log: EventLog; steps: PlanSteps; watch: MemoryWatch; context: () => Digest | null }) {
+    this.#log = parts.log;
+    this.#steps = parts.steps;
+    this.#watch = parts.watch;
+    this.#context = parts.context;
+  }
+
+  /** Makes a call. Rejects with what its last try failed of, or with the signal's reason. */
+  async run<T>(plan: CallPlan<T>, client: AbortSignal): Promise<CallEnd<T>> {
+    const step = this.#steps.enter();
+    const signals = [client, this.#closing.signal, ...(step === null ? [] : [step])];
+    const signal = AbortSignal.any(signals);
+    const { number, before } = await this.begin(plan.members);
+    const startedAtMs = performance.now();
+    const attempts = plan.retry?.attempts ?? 1;
+    let tries = 0;
+    let outcome: Tried<T> | typeof LATE;
+    try {
+      for (;;) {
+        tries++;
+        const { again, result } = await this.#try(plan, number, signal);
+        const { retry } = plan;
+        if (again === null || retry === undefined || tries >= attempts || !retry.on.includes(again)) {
+          if (result instanceof Failure) throw result.error;
+          if (result === LATE && !plan.hasFallback) throw missedDeadline(plan.timeoutMs, tries);
+          outcome = result;
+          break;
+        }
+        await pause(retry.backoff_ms * 2 ** (tries - 1), signal);
+      }
+    } catch (error) {
+      const state =
+        client.aborted || this.#closing.signal.aborted
+          ? "cancelled"
+          : isTimeout(error)
+            ? "timed_out"
+            : "failed";
+      const { code, message } = failureOf(error);
+      await this.end(number, before, { state, code, message, tries });
+      throw error;
+    }
+    const durationMs = performance.now() - startedAtMs;
+    const state = outcome === LATE ? "fallback" : "answered";
+    await this.end(number, before, { state, tries, ...(outcome === LATE ? {} : outcome.members) });
+    const end = { number, tries, durationMs };
+    return outcome === LATE ? { ...end, state: "fallback" } : { ...end, state: "answered", ...outcome };
+  }
+
+  /** Records that a call begins. Whoever calls this records its end too. */
+  async begin(members: { [member: string]: unknown }): Promise<{ number: number; before: Before }> {
+    this.#log.checkRoom();
+    const number = ++this.#last;
+    const memory = await this.#watch.check(number);
+    const around: Surroundings = { step: this.#steps.current, memory, context: this.#context() };
+    this.#log.append("tool_call_start", { call: number, ...members, ...around });
+    return { number, before: { memory, atMs: performance.now() } };
+  }
+
+  async end(number: number, before: Before, members: { [member: string]: unknown }): Promise<void> {
+    const durationUs = Math.round((performance.now() - before.atMs) * 1000);
+    const memory = await this.#watch.check(number);
+    const memory_changed = memory !== before.memory;
+    this.#log.append("tool_call_end", {
+      call: number,
+      ...members,
+      duration_us: durationUs,
+      memory,
+      memory_changed,
+    });
+  }
+
+  /** Gives up what is still under way and waits until its ends are recorded. */
+  async close(): Promise<void> {
+    this.#closing.abort(new DsecError("CALL_CANCELLED", "the sandbox has ended"));
+    await Promise.all(this.#leftBehind);
+  }
+
+  /** One try, and what kind of failure it was where another may follow. */
+  async #try<T>(
+    plan: CallPlan<T>,
+    number: number,
+    signal: AbortSignal,
+  ): Promise<{ again: Retry["on"][number] | null; result: Tried<T> | Failure | typeof LATE }> {
+    signal.throwIfAborted();
+    const own = new AbortController();
+    const { promise: over, resolve, reject } = Promise.withResolvers<typeof LATE>();
+    const timer = setTimeout(() => resolve(LATE), plan.timeoutMs);
+    const stop = () => {
+      own.abort(signal.reason);
+      reject(signal.reason);
+    };
+    signal.addEventListener("abort", stop, { once: true });
+    const trying = plan.attempt(own.signal, number);
+    try {
+      const result = await Promise.race([trying, over]);
+      if (result === LATE) {
+        this.#leaveBehind(trying, own, number);
+        return { again: "timeout", result };
+      }
+      const again =
+        result.status !== null && (result.status === 429 || result.status >= 500) ? "status" : null;
+      return { again, result };
+    } catch (error) {
+      if (signal.aborted) {
+        this.#leaveBehind(trying, own, number);
+        throw signal.reason;
+      }
+      // The gateway keeps time as well, by the policy's limit: its word is the same end.
+      if (isTimeout(error)) return { again: "timeout", result: LATE };
+      return { again: isNetwork(error) ? "network" : null, result: new Failure(error) };
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", stop);
+      over.catch(() => {});
+    }
+  }
+
+  /** What is not waited for any longer: its end is recorded, and it is ended where that takes too long. */
+  #leaveBehind<T>(trying: Promise<Tried<T>>, own: AbortController, call: number): void {
+    const startedAtMs = performance.now();
+    const giveUp = () => own.abort(new DsecError("CALL_CANCELLED", "its answer is no longer waited for"));
+    const timer = setTimeout(giveUp, LIMITS.lateAnswerMs);
+    this.#closing.signal.addEventListener("abort", giveUp, { once: true });
+    if (this.#closing.signal.aborted) giveUp();
+    const late = (members: { [member: string]: unknown }) => {
+      const late_us = Math.round((performance.now() - startedAtMs) * 1000);
+      this.#log.append("tool_call_late", { call, late_us, ...members });
+    };
+    const recorded = trying
+      .then(({ members }) => late({ state: "answered", ...members }))
+      .catch((error: unknown) => late({ state: "failed", ...failureOf(error) }))
+      .finally(() => {
+        clearTimeout(timer);
+        this.#closing.signal.removeEventListener("abort", giveUp);
+        this.#leftBehind.delete(recorded);
+      });
+    this.#leftBehind.add(recorded);
+  }
+}
+
+export type Before = { memory: Digest; atMs: number };
+
+const LATE = Symbol("the deadline came first");
+
+class Failure {
+  readonly error: unknown;
+
+  constructor(error: unknown) {
+    this.error = error;
+  }
+}
+
+const NETWORK = new Set<ErrorCode>(["GATEWAY_UNREACHABLE", "UPSTREAM_UNREACHABLE", "UPSTREAM_FAILED"]);
+
+function isNetwork(error: unknown): boolean {
+  return error instanceof DsecError && NETWORK.has(error.code);
+}
+
+function isTimeout(error: unknown): boolean {
+  return error instanceof DsecError && (error.code === "CALL_TIMED_OUT" || error.code === "TOOL_TIMED_OUT");
+}
+
+function missedDeadline(timeoutMs: number, tries: number): DsecError {
+  return new DsecError(
+    "TOOL_TIMED_OUT",
+    `no answer within ${timeoutMs} ms${tries === 1 ? "" : `, ${tries} times`}; give the tool more time or a fallback`,
+    { details: { timeout_ms: timeoutMs, tries } },
+  );
+}
+
+/** What events say of a failure: the text of what we did not foresee may hold a secret. */
+export function failureOf(error: unknown): { code: string; message: string } {
+  if (error instanceof DsecError) {
+    return { code: error.code, message: error.message.slice(0, LIMITS.errorTextChars).toWellFormed() };
+  }
+  if (error instanceof Error && error.name === "AbortError")
+    return { code: "CALL_CANCELLED", message: "the client left" };
+  return { code: "INTERNAL", message: "unexpected failure" };
+}

@@ -1,0 +1,143 @@
+import { chmod, open } from "node:fs/promises";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { LIMITS } from "#core/limits.ts";
+
+export type SocketServer = { close(): Promise<void> };
+
+/**
+ * Serves HTTP/1.1 on a Unix socket for one sandbox, which may be hostile: connections, headers, bodies, requests at once
+ * and time are bounded, so that it can use up its own share and nobody else's. Who sends what is no HTTP is answered 400
+ * and closed. Descriptors that are sent along are dropped by the kernel: this end reads without asking for any.
+ * @param directory a private folder; the socket is `name` in it, and anybody who can see it may connect
+ */
+export async function serveSocket(
+  directory: string,
+  name: string,
+  fetch: (request: Request) => Promise<Response>,
+): Promise<SocketServer> {
+  const share = new Share();
+  const listener = getRequestListener((request) => fetch(request));
+  const server = createServer(
+    {
+      maxHeaderSize: LIMITS.channelHeaderBytes,
+      headersTimeout: LIMITS.channelHeaderTimeoutMs,
+      requestTimeout: LIMITS.channelRequestTimeoutMs,
+      keepAliveTimeout: LIMITS.channelIdleTimeoutMs,
+      connectionsCheckingInterval: 1_000,
+      noDelay: false,
+    },
+    (request, response) => {
+      const refusal = share.enter(request, response);
+      if (refusal === null) void listener(request, response);
+      else refuse(response, refusal);
+    },
+  );
+  server.maxConnections = LIMITS.channelConnections;
+  server.on("connection", (socket) => share.follow(socket));
+  server.on("clientError", (_error: Error, socket) => answerNonsense(socket as Socket));
+  // A client that neither reads what it is sent nor sends what it announced. One that waits for its answer is not idle.
+  server.setTimeout(LIMITS.channelIdleTimeoutMs, (socket) => {
+    if (socket.writableLength > 0 || !share.isWorkedFor(socket)) socket.destroy();
+  });
+  // Bound through the folder's descriptor: the path itself may be longer than the 107 bytes of unix(7).
+  const folder = await open(directory);
+  try {
+    await listen(server, `/proc/self/fd/${folder.fd}/${name}`);
+    await chmod(`/proc/self/fd/${folder.fd}/${name}`, 0o666);
+  } catch (error) {
+    await folder.close();
+    throw error;
+  }
+  return {
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      server.closeAllConnections();
+      await closed;
+      await folder.close();
+    },
+  };
+}
+
+/** What one sandbox has of the executor at this moment. */
+class Share {
+  readonly #sockets = new Set<Socket>();
+  readonly #workedFor = new Map<Socket, number>();
+  #requests = 0;
+  #bodyBytes = 0;
+
+  follow(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on("close", () => this.#sockets.delete(socket));
+  }
+
+  /** Counts a request until its answer is done; null, or why it is not taken. */
+  enter(request: IncomingMessage, response: ServerResponse): string | null {
+    const unread = [...this.#sockets].reduce((sum, socket) => sum + socket.writableLength, 0);
+    const announced = Number(request.headers["content-length"] ?? Number.NaN);
+    const hasBody = request.headers["transfer-encoding"] !== undefined;
+    const bytes = hasBody ? LIMITS.channelBodyBytes : Math.min(announced || 0, LIMITS.channelBodyBytes);
+    if (this.#requests >= LIMITS.channelRequests)
+      return `${this.#requests} requests are being worked on already`;
+    if (unread + this.#bodyBytes + bytes > LIMITS.channelBufferedBytes)
+      return "read the answers that wait before asking more";
+    const { socket } = request;
+    this.#requests++;
+    this.#bodyBytes += bytes;
+    this.#workedFor.set(socket, (this.#workedFor.get(socket) ?? 0) + 1);
+    response.once("close", () => {
+      this.#requests--;
+      this.#bodyBytes -= bytes;
+      const left = this.#workedFor.get(socket)! - 1;
+      if (left === 0) this.#workedFor.delete(socket);
+      else this.#workedFor.set(socket, left);
+    });
+    return null;
+  }
+
+  isWorkedFor(socket: Socket): boolean {
+    return this.#workedFor.has(socket);
+  }
+}
+
+/** Closes the connection too: its further requests would only wait behind this one. */
+function refuse(response: ServerResponse, why: string): void {
+  const error = {
+    code: "CHANNEL_BUSY",
+    message: `this sandbox has too much under way: ${why}`,
+    request_id: "none",
+  };
+  const text = JSON.stringify({ error });
+  response.writeHead(429, {
+    "content-type": "application/json",
+    "content-length": Buffer.byteLength(text),
+    "retry-after": "1",
+    connection: "close",
+  });
+  response.end(text);
+}
+
+/** Not HTTP, too large a head, or too slow a client (llhttp's errors, and those of Node's own time limits). */
+function answerNonsense(socket: Socket): void {
+  if (!socket.writable || socket.writableLength > 0) {
+    socket.destroy();
+    return;
+  }
+  const message = "the request is not HTTP/1.1, its head is too large, or it did not come in time";
+  const text = JSON.stringify({ error: { code: "INVALID_REQUEST", message, request_id: "none" } });
+  socket.end(
+    `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\nconnection: close\r\n\r\n${text}`,
+    () => socket.destroy(),
+  );
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(path, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,328 @@
+import { hash } from "node:crypto";
+import { DsecError } from "#core/errors.ts";
+import { canonicalJson, digestOf, type Json } from "#core/json.ts";
+import { type Check, compileSchema } from "#core/json-schema.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { ApiCall, ToolRunEnd } from "#core/wire/channel.ts";
+import {
+  type ExecTool,
+  type HttpTool,
+  type Tool,
+  type ToolTimeouts,
+  toolTimeoutMs,
+} from "#core/wire/tools.ts";
+import { type ExecToolHome, type ExecToolParts, runExecTool, toolArguments } from "../tools/exec-tool.ts";
+import {
+  collectBody,
+  header,
+  jsonText,
+  outgoingCall,
+  outputText,
+  type ToolInput,
+  utf8Text,
+} from "./http-tool.ts";
+import type { OutgoingCall, ProxiedCalls } from "./proxied-calls.ts";
+import type { Before, CallEnd, RecordedCalls, Tried } from "./recorded-calls.ts";
+
+/** What the agent is given of a call. */
+export type ToolAnswer = {
+  /** JSON text, as the tool wrote it */
+  outputText: string;
+  /** the tool itself says that it failed: a status of 400 and above, an exit code that is not 0 */
+  isError: boolean;
+  /** the declared observation in place of an answer that did not come in time */
+  fallback: boolean;
+  call: { number: number; tries: number; duration_ms: number; [member: string]: unknown };
+};
+
+export type ApiAnswer = {
+  status: number;
+  headers: [string, string][];
+  url: string;
+  redirects: string[];
+  body: Buffer;
+};
+
+/** Through which door a call came: the routes of tools, MCP, or the loopback proxy. */
+export type Via = "http" | "mcp" | "proxy";
+
+/** The declared tools of one task, and calls of the agent's own, as it can make them. */
+export class ToolCalls {
+  readonly #tools: Map<string, Tool>;
+  readonly #checks = new Map<string, Check>();
+  readonly #timeouts: ToolTimeouts | null;
+  readonly #parts: ToolCallParts;
+  /** Tools that run within the sandbox now, by the number of their call. */
+  readonly #inSandbox = new Map<number, { tool: ExecTool; before: Before }>();
+
+  constructor(tools: readonly Tool[], timeouts: ToolTimeouts | null, parts: ToolCallParts) {
+    this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
+    this.#timeouts = timeouts;
+    this.#parts = parts;
+    for (const { name, parameters } of tools) {
+      if (parameters !== undefined) this.#checks.set(name, compileSchema(parameters as Json, `tool ${name}`));
+    }
+  }
+
+  /** As the agent may see them. */
+  list(): ListedTool[] {
+    return [...this.#tools.values()].map((tool) => ({
+      name: tool.name,
+      kind: tool.kind,
+      description: tool.description,
+      parameters: tool.parameters ?? { type: "object" },
+      read_only: tool.read_only,
+      timeout_ms: toolTimeoutMs(tool, this.#timeouts),
+      where: tool.kind === "exec" ? tool.where : null,
+    }));
+  }
+
+  /**
+   * Calls a tool by its name.
+   * @throws TOOL_NOT_FOUND, TOOL_INPUT_INVALID before anything is done; TOOL_TIMED_OUT without a fallback; the gateway's
+   * refusal; what became of the call
+   */
+  async call(name: string, input: ToolInput, via: Via, signal: AbortSignal): Promise<ToolAnswer> {
+    const tool = this.#find(name, input);
+    if (tool.kind === "exec" && tool.where === "sandbox") {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `tool ${name} runs within the sandbox; call it with dsec-tool exec --tool ${name}`,
+      );
+    }
+    const timeoutMs = toolTimeoutMs(tool, this.#timeouts);
+    // Also finds what is wrong with the input before a start is recorded.
+    const attempt =
+      tool.kind === "http"
+        ? this.#httpAttempt(tool, input, timeoutMs)
+        : this.#execAttempt(tool, input, timeoutMs);
+    const end = await this.#parts.recorded.run(
+      {
+        members: { tool: name, kind: tool.kind, via, read_only: tool.read_only, ...shownInput(input) },
+        timeoutMs,
+        retry: tool.kind === "http" ? tool.retry : undefined,
+        hasFallback: tool.fallback !== undefined,
+        attempt,
+      },
+      signal,
+    );
+    return answerOf(end, tool);
+  }
+
+  /** A call of the agent's own. Its answer's status says nothing about us: 404 of the upstream is an answer. */
+  async api(call: ApiCall, signal: AbortSignal): Promise<{ answer: ApiAnswer; call: ToolAnswer["call"] }> {
+    const body =
+      call.body_base64 === undefined ? Buffer.from(call.body ?? "") : Buffer.from(call.body_base64, "base64");
+    const { method, url, headers, timeout_ms: timeoutMs } = call;
+    const outgoing = { tool: null, method, url, headers, body, timeoutMs: gatewayTimeoutMs(timeoutMs) };
+    const end = await this.#parts.recorded.run<ApiAnswer>(
+      {
+        members: {
+          tool: null,
+          kind: "http",
+          via: "http",
+          method,
+          url,
+          body: digestOf(hash("sha256", body, "buffer")),
+        },
+        timeoutMs,
+        retry: call.retry,
+        hasFallback: false,
+        attempt: async (signal) => {
+          const { head, body, members } = await this.#fetch(outgoing, signal);
+          return { value: { ...head, body }, members, status: head.status };
+        },
+      },
+      signal,
+    );
+    if (end.state === "fallback") throw new Error("a call without a fallback had one");
+    return { answer: end.value, call: { ...factsOf(end), ...end.members } };
+  }
+
+  /** Begins a tool within the sandbox: what its caller, who is there, has to run. */
+  async beginInSandbox(name: string, input: ToolInput): Promise<InSandbox> {
+    const tool = this.#find(name, input);
+    if (tool.kind !== "exec" || tool.where !== "sandbox") {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `tool ${name} does not run within the sandbox; POST /v1/tools/${name}`,
+      );
+    }
+    const argv = toolArguments(tool, input);
+    const members = {
+      tool: name,
+      kind: "exec",
+      via: "http",
+      read_only: tool.read_only,
+      where: "sandbox",
+      ...shownInput(input),
+    };
+    const { number, before } = await this.#parts.recorded.begin(members);
+    this.#inSandbox.set(number, { tool, before });
+    return { call: number, command: argv, input, timeout_ms: toolTimeoutMs(tool, this.#timeouts) };
+  }
+
+  /** Records how it ended, and gives its caller the same answer that a sibling's would have. */
+  async endInSandbox(end: ToolRunEnd): Promise<ToolAnswer> {
+    const running = this.#inSandbox.get(end.call);
+    if (running === undefined)
+      throw new DsecError("TOOL_NOT_FOUND", `no tool of call ${end.call} runs within the sandbox`);
+    this.#inSandbox.delete(end.call);
+    const { tool, before } = running;
+    const stdout = Buffer.from(end.stdout_base64, "base64");
+    const members = { exit_code: end.exit_code, signal: end.signal, ...shownOutput(stdout) };
+    const state = end.timed_out ? (tool.fallback === undefined ? "timed_out" : "fallback") : "answered";
+    await this.#parts.recorded.end(end.call, before, { state, tries: 1, ...members });
+    const facts = { number: end.call, tries: 1, durationMs: performance.now() - before.atMs };
+    if (state === "timed_out") {
+      throw new DsecError(
+        "TOOL_TIMED_OUT",
+        `tool ${tool.name} took longer than ${toolTimeoutMs(tool, this.#timeouts)} ms`,
+      );
+    }
+    if (state === "fallback") return answerOf({ ...facts, state }, tool);
+    const value = executedOutput(stdout, Buffer.from(end.stderr_base64, "base64"), end.exit_code === 0);
+    return answerOf({ ...facts, state, value, members, status: null }, tool);
+  }
+
+  /** The sandbox has ended: what ran within it ended with it. */
+  async close(): Promise<void> {
+    for (const [number, { before }] of this.#inSandbox) {
+      await this.#parts.recorded.end(number, before, { state: "cancelled", tries: 1 });
+    }
+    this.#inSandbox.clear();
+    await this.#parts.recorded.close();
+  }
+
+  #find(name: string, input: ToolInput): Tool {
+    const tool = this.#tools.get(name);
+    if (tool === undefined) {
+      const names = [...this.#tools.keys()].slice(0, 20).join(", ");
+      throw new DsecError(
+        "TOOL_NOT_FOUND",
+        `the task declares no tool ${name}; ${names === "" ? "it declares none" : `it declares ${names}`}`,
+      );
+    }
+    const why = this.#checks.get(name)?.(input as Json) ?? null;
+    if (why !== null)
+      throw new DsecError("TOOL_INPUT_INVALID", `input of tool ${name}: ${why.replace(/^the body/, "it")}`);
+    return tool;
+  }
+
+  #httpAttempt(tool: HttpTool, input: ToolInput, timeoutMs: number) {
+    const outgoing = outgoingCall(tool, input, gatewayTimeoutMs(timeoutMs));
+    return async (signal: AbortSignal): Promise<Tried<Output>> => {
+      const { head, body, members, contentType } = await this.#fetch(outgoing, signal);
+      const text = outputText(body, contentType);
+      return { value: { text, isError: head.status >= 400 }, members, status: head.status };
+    };
+  }
+
+  #execAttempt(tool: ExecTool, input: ToolInput, timeoutMs: number) {
+    toolArguments(tool, input);
+    const { home, exec } = this.#parts;
+    return async (signal: AbortSignal, number: number): Promise<Tried<Output>> => {
+      // Killed here a moment after the deadline, so that who waits is told first.
+      const options = { home, number, timeoutMs: timeoutMs + EXEC_GRACE_MS, signal };
+      const {
+        stdout,
+        stderr,
+        exitCode,
+        signal: killedBy,
+        reason,
+      } = await runExecTool(tool, input, options, exec);
+      if (reason === "command_not_found") {
+        throw new DsecError("TOOL_FAILED", `tool ${tool.name}: ${tool.command[0]} is not in its image`);
+      }
+      const members = { exit_code: exitCode, signal: killedBy, reason, ...shownOutput(stdout) };
+      const value = executedOutput(stdout, stderr, reason === "exited" && exitCode === 0);
+      return { value, members, status: null };
+    };
+  }
+
+  async #fetch(outgoing: OutgoingCall, signal: AbortSignal) {
+    const { calls } = this.#parts;
+    const answer = await calls.open(outgoing, signal);
+    const body = await collectBody(answer);
+    const { status, headers, url, redirects } = answer.head;
+    const report = calls.report(answer.seq);
+    const members = {
+      seq: answer.seq,
+      status,
+      fingerprint: report?.fingerprint ?? null,
+      ...shownOutput(body),
+    };
+    return {
+      head: { status, headers, url, redirects },
+      body,
+      members,
+      contentType: header(answer, "content-type"),
+    };
+  }
+}
+
+export type ToolCallParts = {
+  recorded: RecordedCalls;
+  calls: ProxiedCalls;
+  exec: ExecToolParts;
+  home: ExecToolHome;
+};
+
+export type ListedTool = {
+  name: string;
+  kind: Tool["kind"];
+  description: string;
+  parameters: unknown;
+  read_only: boolean;
+  timeout_ms: number;
+  where: ExecTool["where"] | null;
+};
+
+export type InSandbox = { call: number; command: string[]; input: ToolInput; timeout_ms: number };
+
+type Output = { text: string; isError: boolean };
+
+const EXEC_GRACE_MS = 50;
+
+/** The gateway is given longer than the agent waits, so that what came late has a receipt that says so. */
+function gatewayTimeoutMs(timeoutMs: number): number {
+  return Math.min(timeoutMs + LIMITS.lateAnswerMs, LIMITS.callTimeoutMsMax);
+}
+
+function answerOf(end: CallEnd<Output>, tool: Tool): ToolAnswer {
+  const facts = factsOf(end);
+  if (end.state === "fallback") {
+    return {
+      outputText: JSON.stringify(tool.fallback),
+      isError: false,
+      fallback: true,
+      call: { ...facts, tool: tool.name },
+    };
+  }
+  const call = { ...facts, tool: tool.name, ...end.members };
+  return { outputText: end.value.text, isError: end.value.isError, fallback: false, call };
+}
+
+function factsOf({ number, tries, durationMs }: CallEnd<unknown>) {
+  return { number, tries, duration_ms: Math.round(durationMs * 1000) / 1000 };
+}
+
+/** JSON that the program wrote is the output; so is its text. A failure that says nothing there is told by stderr. */
+function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolean): Output {
+  if (!succeeded && stdout.length === 0) {
+    return { text: JSON.stringify(stderr.toString("utf8").toWellFormed()), isError: true };
+  }
+  const text = jsonText(stdout) ?? JSON.stringify(utf8Text(stdout) ?? { base64: stdout.toString("base64") });
+  return { text: stdout.length === 0 ? "null" : text, isError: !succeeded };
+}
+
+/** Short inputs stand in the event themselves, and every input by its digest. */
+function shownInput(input: ToolInput): { [member: string]: unknown } {
+  const text = canonicalJson(input);
+  const digest = digestOf(hash("sha256", text, "buffer"));
+  return { input_digest: digest, ...(text.length <= LIMITS.eventInputBytes ? { input } : {}) };
+}
+
+function shownOutput(bytes: Buffer): { [member: string]: unknown } {
+  return { output_digest: digestOf(hash("sha256", bytes, "buffer")), output_bytes: bytes.length };
+}

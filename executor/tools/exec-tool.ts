@@ -1,0 +1,150 @@
+/** `exec` tools in a sandbox of their own: they see the input, and nothing of the agent's file system or network. */
+import { rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { DsecError } from "#core/errors.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Resources } from "#core/resources.ts";
+import { fromWire, type WireResources } from "#core/wire/common.ts";
+import { DEFAULT_TOOL_RESOURCES, type ExecTool } from "#core/wire/tools.ts";
+import type { Launcher, LaunchPlan, SandboxEnd } from "#native/index.ts";
+import { scalarText } from "../channel/http-tool.ts";
+import { DEFAULT_ENVIRONMENT } from "../plan.ts";
+
+export type ExecToolParts = {
+  launcher: Pick<Launcher, "launch">;
+  /** The lower layer of an image; IMAGE_NOT_FOUND. */
+  findImage(name: string): Promise<LaunchPlan["image"]>;
+  /** Takes resources out of what the executor has free, until the returned function is called; null: not now. */
+  reserve(asked: Resources): (() => void) | null;
+};
+
+/** The attempt for which tools run. */
+export type ExecToolHome = {
+  /** Of the agent's own sandbox; siblings are named after it. */
+  sandboxId: string;
+  taskId: string;
+  image: string;
+  directory: string;
+};
+
+export type Executed = {
+  exitCode: number | null;
+  signal: number | null;
+  reason: SandboxEnd["reason"];
+  stdout: Buffer;
+  /** Its end, where it is long. */
+  stderr: Buffer;
+};
+
+const STDERR_KEPT_BYTES = 16 * 1024;
+const MEBIBYTE = 1024 * 1024;
+
+/**
+ * Runs the tool once, with the input as JSON on its standard input, and leaves nothing behind.
+ * @param signal kills it
+ * @throws TOOL_UNAVAILABLE where the executor has no room now; TOOL_FAILED where its output is too large or the
+ * sandbox did not come to life; the signal's reason
+ */
+export async function runExecTool(
+  tool: ExecTool,
+  input: { [member: string]: unknown },
+  options: { home: ExecToolHome; number: number; timeoutMs: number; signal: AbortSignal },
+  parts: ExecToolParts,
+): Promise<Executed> {
+  const { home, number, signal } = options;
+  const asked = fromWire({ ...DEFAULT_TOOL_RESOURCES, ...tool.resources } as WireResources);
+  const release = parts.reserve(asked);
+  if (release === null) {
+    throw new DsecError(
+      "TOOL_UNAVAILABLE",
+      `tool ${tool.name}: its executor has no room for another sandbox now; call it again later`,
+      { details: { retry_after_ms: 1000 } },
+    );
+  }
+  const id = `${home.sandboxId}_t${number}`;
+  const stdinPath = join(home.directory, `tool-${number}.json`);
+  try {
+    await writeFile(stdinPath, JSON.stringify(input), { mode: 0o444 });
+    const image = await parts.findImage(tool.image ?? home.image);
+    signal.throwIfAborted();
+    const sandbox = await parts.launcher.launch({
+      id,
+      image,
+      argv: toolArguments(tool, input),
+      env: { ...DEFAULT_ENVIRONMENT, DSEC_TASK_ID: home.taskId, DSEC_TOOL: tool.name },
+      workingDirectory: "/work",
+      stdinPath,
+      hostname: "tool",
+      mounts: [],
+      limits: {
+        cpuMillis: asked.cpu_millis,
+        memoryBytes: asked.memory_mb * MEBIBYTE,
+        pids: asked.pids,
+        diskIops: asked.disk_iops,
+        diskBytes: Math.max(1, asked.disk_mb) * MEBIBYTE,
+      },
+      timeoutMs: options.timeoutMs,
+    });
+    const kill = () => sandbox.kill();
+    signal.addEventListener("abort", kill);
+    if (signal.aborted) kill();
+    try {
+      const [stdout, stderr, end] = await Promise.all([
+        readAll(sandbox.stdout, LIMITS.toolOutputBytes, kill),
+        readEnd(sandbox.stderr, STDERR_KEPT_BYTES),
+        sandbox.ended,
+      ]);
+      signal.throwIfAborted();
+      if (stdout === null) {
+        throw new DsecError(
+          "TOOL_FAILED",
+          `tool ${tool.name} wrote more than ${LIMITS.toolOutputBytes} bytes`,
+        );
+      }
+      return { exitCode: end.exitCode, signal: end.signal, reason: end.reason, stdout, stderr };
+    } finally {
+      signal.removeEventListener("abort", kill);
+      await sandbox.destroy();
+    }
+  } finally {
+    release();
+    await rm(stdinPath, { force: true });
+  }
+}
+
+/** The command with each argument that is a member's place filled. TOOL_INPUT_INVALID where the member is missing. */
+export function toolArguments(tool: ExecTool, input: { [member: string]: unknown }): string[] {
+  return tool.command.map((argument) => {
+    const name = /^\{(\w+)\}$/.exec(argument)?.[1];
+    if (name === undefined) return argument;
+    const text = Object.hasOwn(input, name) ? scalarText(input[name]) : null;
+    if (text === null || text.includes("\0")) {
+      const why =
+        text === null ? "is missing, which its command needs" : "holds U+0000, which no argument can";
+      throw new DsecError("TOOL_INPUT_INVALID", `input of tool ${tool.name}: ${name} ${why}`);
+    }
+    return text;
+  });
+}
+
+/** Everything, or null past the bound, after `onFull`; the rest is read and dropped so that the end can come. */
+async function readAll(stream: Readable, maxBytes: number, onFull: () => void): Promise<Buffer | null> {
+  const parts: Buffer[] = [];
+  let size = 0;
+  for await (const part of stream as AsyncIterable<Buffer>) {
+    size += part.length;
+    if (size <= maxBytes) parts.push(part);
+    else if (size - part.length <= maxBytes) onFull();
+  }
+  return size <= maxBytes ? Buffer.concat(parts) : null;
+}
+
+async function readEnd(stream: Readable, keptBytes: number): Promise<Buffer> {
+  let kept: Buffer = Buffer.alloc(0);
+  for await (const part of stream as AsyncIterable<Buffer>) {
+    kept = Buffer.concat([kept, part]);
+    if (kept.length > keptBytes) kept = kept.subarray(kept.length - keptBytes);
+  }
+  return kept;
+}
