@@ -16,6 +16,7 @@ import { executorRoutes } from "./routes/executors.ts";
 import { keyRoutes } from "./routes/keys.ts";
 import { leaseEndRoutes } from "./routes/lease-ends.ts";
 import { leaseRoutes } from "./routes/leases.ts";
+import { observationRoutes } from "./routes/observations.ts";
 import { outputRoutes } from "./routes/outputs.ts";
 import { receiptRoutes } from "./routes/receipts.ts";
 import { secretRoutes } from "./routes/secrets.ts";
@@ -79,6 +80,7 @@ export function createGateway(
     leaseEndRoutes,
     callRoutes,
     receiptRoutes,
+    observationRoutes,
     secretRoutes,
     executorRoutes,
     keyRoutes,

@@ -11,6 +11,7 @@ import type { CallsSummary, Receipt } from "#core/wire/calls.ts";
 import type { EnrolRequest, Executor, HeartbeatRequest, PublicKey } from "#core/wire/executors.ts";
 import type { Key, Scope } from "#core/wire/keys.ts";
 import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/leases.ts";
+import type { Observation, ObservationForLease } from "#core/wire/observations.ts";
 import type { Policy, PolicyBudgets } from "#core/wire/policy.ts";
 import type { Secret } from "#core/wire/secrets.ts";
 import type { Result, Task, TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
@@ -175,6 +176,25 @@ export type Store = {
   /** SECRET_NOT_FOUND. */
   deleteSecret(keyId: KeyId, name: string): Promise<void>;
 
+  // observations
+  /**
+   * Queues an observation for the task's sandbox; `owner` null may name every task. Repeated with its idempotency key it
+   * is the first one. TASK_NOT_FOUND, TASK_ALREADY_FINISHED, OBSERVATIONS_FULL.
+   */
+  addObservation(observation: {
+    taskId: TaskId;
+    owner: KeyId | null;
+    keyId: KeyId;
+    content: unknown;
+    idempotencyKey: string | null;
+  }): Promise<{ observation: Observation; created: boolean }>;
+  /** Those for leases that the executor holds, in order, which it has not received. */
+  waitingObservations(executorId: ExecutorId): Promise<ObservationForLease[]>;
+  observationsReceived(
+    executorId: ExecutorId,
+    received: { lease_id: string; fence: number; through: number }[],
+  ): Promise<void>;
+
   // attestations
   listAttestations(taskId: TaskId, keyId: KeyId | null): Promise<Attestation[]>;
 
@@ -186,7 +206,7 @@ export type Store = {
 };
 
 /** What can be waited for. A wake-up says only "look again": it may come late, twice or for nothing. */
-export type Topic = "queue" | `task:${TaskId}` | `cancel:${ExecutorId}`;
+export type Topic = "queue" | `task:${TaskId}` | `cancel:${ExecutorId}` | `observe:${ExecutorId}`;
 
 /** Wakes long polls and event streams, in this process or across instances. Polling underneath bounds what is missed. */
 export type Wake = {

@@ -127,7 +127,7 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
   return app;
 }
 
-function idempotencyKeyOf(c: Context): string | null {
+export function idempotencyKeyOf(c: Context): string | null {
   const key = c.req.header("idempotency-key");
   if (key === undefined) return null;
   if (/^[\x21-\x7e]{1,200}$/.test(key)) return key;

@@ -240,3 +240,26 @@ export const secrets = pgTable(
   },
   (table) => [primaryKey({ columns: [table.keyId, table.name] })],
 );
+
+/** What owners put into running sandboxes. A row stays, for it says who did it. */
+export const observations = pgTable(
+  "observations",
+  {
+    taskId: text("task_id").notNull(),
+    seq: integer("seq").notNull(),
+    keyId: text("key_id").notNull(),
+    idempotencyKey: text("idempotency_key"),
+    at: time("at").notNull(),
+    /** JSON text, as it came. */
+    content: text("content").notNull(),
+    /** Of the attempt whose executor has it; null until one does. */
+    receivedFence: bigint("received_fence", { mode: "number" }),
+  },
+  (table) => [
+    primaryKey({ columns: [table.taskId, table.seq] }),
+    uniqueIndex("observations_idempotency")
+      .on(table.taskId, table.idempotencyKey)
+      .where(sql`idempotency_key is not null`),
+    index("observations_waiting").on(table.taskId).where(sql`received_fence is null`),
+  ],
+);

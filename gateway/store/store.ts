@@ -6,6 +6,7 @@ import { callStore } from "./calls.ts";
 import { executorStore } from "./executors.ts";
 import { keyStore } from "./keys.ts";
 import { leaseStore } from "./leases.ts";
+import { observationStore } from "./observations.ts";
 import { policyStore } from "./policies.ts";
 import { receiptStore } from "./receipts.ts";
 import { secretStore } from "./secrets.ts";
@@ -34,6 +35,7 @@ export function createStore(context: StoreContext): Store {
     ...receiptStore(context, leases),
     ...policyStore(context),
     ...secretStore(context),
+    ...observationStore(context),
     ...attestationStore(context),
     async ping() {
       try {
