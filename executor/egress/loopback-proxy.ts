@@ -3,6 +3,7 @@
  * is judged by the task's policy and becomes a call through the gateway. Nothing is resolved or contacted from here.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -24,14 +25,19 @@ export class LoopbackProxy {
   readonly #queues = new WeakMap<Duplex, { length: number; last: Promise<void> }>();
 
   /**
-   * Serves a listening socket (`Sandbox.listeners`) and takes its descriptor over.
+   * @param listener the descriptor of a listening socket (`Sandbox.listeners`), which is closed with the proxy, or an
+   * address of this host
    * @param authority whose certificate the sandbox trusts
    */
-  static async start(listener: number, authority: Authority, calls: CallPort): Promise<LoopbackProxy> {
+  static async start(
+    listener: { fd: number } | { host: string; port: number },
+    authority: Authority,
+    calls: CallPort,
+  ): Promise<LoopbackProxy> {
     const proxy = new LoopbackProxy(authority, calls);
     await new Promise<void>((resolve, reject) => {
       proxy.#server.once("error", reject);
-      proxy.#server.listen({ fd: listener }, resolve);
+      proxy.#server.listen(listener, resolve);
     });
     return proxy;
   }
@@ -63,6 +69,10 @@ export class LoopbackProxy {
     });
     server.on("clientError", (error, socket) => this.#onUnreadable(error, socket));
     this.#server = server;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
   }
 
   /** Ends every connection, and with it every call that was made for one. */

@@ -22,8 +22,9 @@ export async function sendAnswer(answer: EgressAnswer, response: ServerResponse)
   const framed = hasBody && length === null ? without(fields, "content-length") : fields;
   response.sendDate = false; // the upstream's own is among the fields
   response.writeHead(status, framed.flat());
-  // An event stream may be silent for long; its client waits for the head.
-  if (hasBody) response.flushHeaders();
+  // An event stream may be silent for long, and its client waits for the head. By a write of bytes: flushHeaders would
+  // encode the head as UTF-8, and so once more what came in as bytes (B41).
+  if (hasBody) response.write(Buffer.alloc(0));
   let left = length ?? Number.POSITIVE_INFINITY;
   for await (const part of answer.body) {
     if (!hasBody) continue;

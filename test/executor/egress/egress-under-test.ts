@@ -4,11 +4,10 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
-import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { type AddressInfo, connect, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
-import { connect as connectTls, createServer as createTlsServer } from "node:tls";
 import { DsecError } from "#core/errors.ts";
 import { compilePolicy, loadPolicy } from "#core/policy/compile.ts";
 import { type Denied, decide } from "#core/policy/decide.ts";
@@ -194,12 +193,8 @@ export class EgressUnderTest {
     const authority = await Authority.create();
     const calls = new DirectCalls(this.upstreamAuthority);
     calls.policyValue = policy;
-    const listener = createServer().listen(0, "127.0.0.1");
-    await once(listener, "listening");
-    const { port } = listener.address() as AddressInfo;
-    const { fd } = (listener as unknown as { _handle: { fd: number } })._handle;
-    const proxy = await LoopbackProxy.start(fd, authority, calls);
-    return { calls, proxy, authority, port };
+    const proxy = await LoopbackProxy.start({ host: "127.0.0.1", port: 0 }, authority, calls);
+    return { calls, proxy, authority, port: proxy.port };
   }
 
   /** Runs a command in a sandbox whose only network is its proxy. */
@@ -227,7 +222,7 @@ export class EgressUnderTest {
       ...launchPlan,
       env: { ...launchPlan.env, ...EGRESS_ENVIRONMENT },
     });
-    const proxy = await LoopbackProxy.start(sandbox.listeners[0]!, authority, calls);
+    const proxy = await LoopbackProxy.start({ fd: sandbox.listeners[0]! }, authority, calls);
     try {
       const [stdout, stderr, end] = await Promise.all([
         bytesOf(sandbox.stdout),
@@ -248,5 +243,3 @@ export class EgressUnderTest {
     rmSync(this.folder, { recursive: true });
   }
 }
-
-export { connectTls, createTlsServer };
