@@ -14,7 +14,7 @@ export type CallBody = {
 };
 
 /**
- * A small body is read and checked before anything is sent. Of a large one the last piece is held back until the
+ * A small body is read and checked before anything is sent. Of a large one the last byte is held back until the
  * digest is found right: an altered body never arrives whole, because its Content-Length is never met.
  *
  * INVALID_REQUEST where the length is not what the head says, DIGEST_MISMATCH where the digest is not.
@@ -47,31 +47,27 @@ function streamedBody(
   hash: ReturnType<Upstream["hash"]>,
 ): CallBody {
   const open = (moved: (bytes: number) => void) => {
-    let held: Uint8Array | null = null;
     let seen = 0;
+    let last: Uint8Array | null = null;
     return new ReadableStream<Uint8Array>(
       {
         async pull(controller) {
-          for (;;) {
-            const next = await reader.next();
-            if (next === null) {
-              if (seen !== head.content_length) throw wrongLength(head);
-              await check(head, hash);
-              controller.enqueue(held!);
-              controller.close();
-              return;
-            }
-            seen += next.length;
-            if (seen > head.content_length) throw wrongLength(head);
-            await hash.update(next);
-            moved(next.length);
-            const ready: Uint8Array | null = held;
-            held = next;
-            if (ready !== null) {
-              controller.enqueue(ready);
-              return;
-            }
+          if (last !== null) {
+            if ((await reader.next()) !== null) throw wrongLength(head);
+            await check(head, hash);
+            controller.enqueue(last);
+            controller.close();
+            return;
           }
+          const piece = await reader.next();
+          seen += piece?.length ?? 0;
+          if (piece === null || seen > head.content_length) throw wrongLength(head);
+          await hash.update(piece);
+          moved(piece.length);
+          if (seen < head.content_length) return controller.enqueue(piece);
+          last = piece.subarray(-1);
+          if (piece.length > 1) controller.enqueue(piece.subarray(0, -1));
+          else await this.pull!(controller);
         },
         cancel: () => reader.cancel(),
       },

@@ -68,7 +68,10 @@ export async function openTestProxy(options: { ca?: string } = {}) {
 
     /** A running attempt of a task with this policy. */
     async lease(policy: PolicyRequest): Promise<Sandbox> {
-      const task = await client.submit({ policy });
+      const task = await client.submit({
+        policy,
+        resources: { cpu_cores: 0.01, memory_mb: 4, pids: 2, disk_mb: 1 },
+      });
       const [lease] = await executor.acquire();
       if (lease?.task_id !== task.id) throw new Error(`${task.id} was not the one that was leased`);
       await executor.start(lease);
