@@ -93,6 +93,8 @@ export const LIMITS = {
   egressPipelined: 16,
   /** Hosts whose certificate is kept. */
   egressCertificates: 256,
+  /** Bodies of one sandbox that are on their way out, together. */
+  egressSpoolBytes: 1024 * 1024 * 1024,
   egressHeadMs: 15_000,
   /** From the first byte of a request to the last of its body. */
   egressRequestMs: 600_000,

@@ -3,7 +3,7 @@ import { DsecError, type ErrorCode } from "#core/errors.ts";
 import type { Digest, ExecutorId, LeaseId } from "#core/ids.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { CALL_TYPE, ReceiptPageSchema } from "#core/wire/calls.ts";
+import { CALL_TYPE, type CallHead, ReceiptPageSchema } from "#core/wire/calls.ts";
 import { ErrorBodySchema } from "#core/wire/common.ts";
 import {
   type EnrolRequest,
@@ -29,6 +29,8 @@ import {
   ObservationsForLeasesSchema,
   type ObservationsPoll,
 } from "#core/wire/observations.ts";
+import { type Policy, PolicySchema } from "#core/wire/policy.ts";
+import { dialTunnel, type GatewayTunnel } from "./egress/gateway-tunnel.ts";
 import { GatewayClock } from "./gateway-clock.ts";
 import type { Identity } from "./identity.ts";
 
@@ -148,6 +150,18 @@ export class GatewayClient {
       waitMs: timeoutMs + LIMITS.callGraceMs,
     });
     return response.body ?? new Blob([]).stream();
+  }
+
+  /** A connection that is passed through, opaque TLS or a WebSocket (egress/gateway-tunnel.ts). */
+  tunnel(hold: Hold, head: CallHead, signal: AbortSignal): Promise<GatewayTunnel> {
+    const url = `${this.#url.replace(/^http/, "ws")}/v1/leases/${hold.lease_id}/tunnel?fence=${hold.fence}`;
+    return dialTunnel(url, `Bearer ${this.#bearer()}`, head, signal);
+  }
+
+  /** The policy of the lease's task as it is now. */
+  async policy(hold: Hold, signal: AbortSignal): Promise<Policy> {
+    const path = `/v1/leases/${hold.lease_id}/policy?fence=${hold.fence}`;
+    return this.#json(PolicySchema, "GET", path, { signal });
   }
 
   /** Receipts of the lease's calls, for those whose answers were lost. */

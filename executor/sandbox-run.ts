@@ -12,7 +12,9 @@ import { measureFree } from "./capacity.ts";
 import type { Channel, ChannelRecord } from "./channel/channel.ts";
 import type { Channels } from "./channel/channels.ts";
 import { collectOutputs } from "./collect.ts";
+import { Egress } from "./egress/egress.ts";
 import { type Lived, wireText } from "./evidence.ts";
+import type { GatewayClient } from "./gateway-client.ts";
 import { compileGlob } from "./glob.ts";
 import { type HeldLease, stopOf } from "./leases.ts";
 import type { LiveEvents } from "./live-events.ts";
@@ -25,6 +27,7 @@ export type SandboxParts = {
   launcher: Pick<Launcher, "launch">;
   artifacts: ArtifactCache;
   channels: Channels;
+  client: Pick<GatewayClient, "policy">;
   dataDirectory: string;
   /** aborts when this executor ends, whatever is still to be delivered */
   closing: AbortSignal;
@@ -58,6 +61,7 @@ export async function runInSandbox(
   const { signal } = held.stopped;
   const inputs: Digest[] = [];
   let channel: Channel | null = null;
+  let egress: Egress | null = null;
   try {
     // A pattern that cannot be compiled is to be known before the command has run.
     for (const pattern of lease.spec.outputs) compileGlob(pattern, lease.spec.working_directory);
@@ -72,10 +76,14 @@ export async function runInSandbox(
     signal.throwIfAborted();
     channel = await parts.channels.open(lease, folder.path);
     const prepared = { image, inputPaths, stdinPath, socketPath: channel.socketPath, free };
-    const sandbox = await parts.launcher.launch(planLaunch(lease, prepared));
-    const ran = await followSandbox(sandbox, held, folder, started, parts.live);
+    const plan = planLaunch(lease, prepared);
+    egress = await Egress.prepare(lease, folder.path, channel, parts.client, signal);
+    const sandbox = await parts.launcher.launch(egress.plan(plan));
+    const ran = await followSandbox(sandbox, egress, held, folder, started, parts.live);
+    await egress.close();
     return { ...ran, channel: await closed(channel, ran.destroyed, parts.closing) };
   } finally {
+    await egress?.close();
     if (channel !== null) await parts.channels.end(channel);
     for (const digest of inputs) parts.artifacts.release(digest);
   }
@@ -97,6 +105,7 @@ async function closed(
 
 async function followSandbox(
   sandbox: Sandbox,
+  egress: Egress,
   held: HeldLease,
   folder: AttemptFolder,
   started: Promise<void>,
@@ -107,6 +116,7 @@ async function followSandbox(
   signal.addEventListener("abort", kill);
   if (signal.aborted) kill();
   try {
+    await egress.serve(sandbox.listeners);
     // Both streams are drained from the start and apart from the end: a full pipe must not keep it from coming.
     const [stdout, stderr, end] = await Promise.all([
       captureStream(sandbox.stdout, folder.stdout, afterStart(live.sink(held.hold, "stdout"), started)),

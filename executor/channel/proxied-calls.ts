@@ -1,9 +1,11 @@
 import { hash } from "node:crypto";
 import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { merkleRoot } from "#core/merkle.ts";
 import {
   type AnswerHead,
+  type CallHead,
   type CallsSummary,
   type Fingerprint,
   type Receipt,
@@ -11,6 +13,7 @@ import {
   ReceiptClaimsSchema,
 } from "#core/wire/calls.ts";
 import type { Hold } from "#core/wire/leases.ts";
+import type { GatewayTunnel } from "../egress/gateway-tunnel.ts";
 import { pause, untilAnswered } from "../retry.ts";
 import type { EventLog } from "./event-log.ts";
 import { CallFailure, type ProxyTransport, sendCall } from "./proxy-client.ts";
@@ -18,6 +21,7 @@ import { CallFailure, type ProxyTransport, sendCall } from "./proxy-client.ts";
 /** The gateway as an attempt's calls need it. */
 export type CallGateway = ProxyTransport & {
   receipts(hold: Hold, cursor: string | null, signal: AbortSignal): Promise<ReceiptPage>;
+  tunnel(hold: Hold, head: CallHead, signal: AbortSignal): Promise<GatewayTunnel>;
 };
 type ReceiptPage = { items: Receipt[]; next_cursor: string | null };
 
@@ -27,9 +31,16 @@ export type OutgoingCall = {
   method: string;
   url: string;
   headers: [name: string, value: string][];
-  body: Uint8Array;
+  body: Uint8Array | SpooledContent;
   timeoutMs: number;
 };
+
+/** A body too large for memory, whose digest is known. */
+export type SpooledContent = { blob: Blob; digest: Digest };
+
+/** A connection that is passed through: opaque TLS by CONNECT, a WebSocket by GET. */
+export type TunnelCall = Pick<OutgoingCall, "url" | "headers" | "timeoutMs"> & { method: string };
+export type OpenTunnel = GatewayTunnel & { seq: number };
 
 /** An answer that has begun. `seq` numbers the calls of the attempt. */
 export type OpenCall = {
@@ -71,32 +82,48 @@ export class ProxiedCalls {
     signal: AbortSignal,
     onSeq: (seq: number) => void = () => {},
   ): Promise<OpenCall> {
-    if (this.#lastSeq >= LIMITS.callsPerAttempt) throw exhausted();
-    const seq = ++this.#lastSeq;
-    onSeq(seq);
-    const head = {
-      seq,
-      tool: call.tool,
-      method: call.method,
-      url: call.url,
-      headers: call.headers,
-      content_digest: `sha-256=:${hash("sha256", call.body, "base64")}:`,
-      content_length: call.body.length,
-      timeout_ms: call.timeoutMs,
-      prev: this.#log.head,
-      call_signature: null,
-    };
-    this.#unknown.add(seq);
-    this.#running.set(seq, { seq, tool: call.tool, startedAtMs: performance.now(), bytesDown: 0 });
+    const head = this.#begin(call, onSeq);
+    const { seq } = head;
     try {
-      const answer = await sendCall(this.#gateway, this.#hold, head, call.body, signal);
+      const content = call.body instanceof Uint8Array ? call.body : call.body.blob;
+      const answer = await sendCall(this.#gateway, this.#hold, head, content, signal);
       return {
         seq,
         head: answer.head,
         body: this.#follow(seq, answer.body, () => answer.end()?.receipt ?? null),
       };
     } catch (error) {
-      this.#ended(seq, error);
+      // A caller that left does not know what the gateway made of its call.
+      this.#ended(seq, signal.aborted ? null : error);
+      throw error;
+    }
+  }
+
+  /** Resolves once the upstream has answered. @throws as `open` does */
+  async openTunnel(
+    call: TunnelCall,
+    signal: AbortSignal,
+    onSeq: (seq: number) => void = () => {},
+  ): Promise<OpenTunnel> {
+    const head = this.#begin({ ...call, tool: null, body: new Uint8Array() }, onSeq);
+    const { seq } = head;
+    try {
+      const tunnel = await this.#gateway.tunnel(this.#hold, head, signal);
+      const ended = tunnel.ended.then(
+        (end) => {
+          this.#keep(seq, end.receipt);
+          return end;
+        },
+        (error: unknown) => {
+          // It was made, so it has a receipt, whether or not that has come.
+          this.#ended(seq, error instanceof CallFailure ? error : null);
+          throw error;
+        },
+      );
+      ended.catch(() => {});
+      return { ...tunnel, ended, seq };
+    } catch (error) {
+      this.#ended(seq, signal.aborted ? null : error);
       throw error;
     }
   }
@@ -129,6 +156,27 @@ export class ProxiedCalls {
     return { count: inOrder.length, receipts_root: await merkleRoot(inOrder) };
   }
 
+  #begin(call: OutgoingCall, onSeq: (seq: number) => void): CallHead {
+    if (this.#lastSeq >= LIMITS.callsPerAttempt) throw exhausted();
+    const seq = ++this.#lastSeq;
+    onSeq(seq);
+    const { tool, method, url, headers, body, timeoutMs } = call;
+    const isInMemory = body instanceof Uint8Array;
+    const sha256 = isInMemory
+      ? hash("sha256", body, "base64")
+      : Buffer.from(body.digest.slice("sha256:".length), "hex").toString("base64");
+    this.#unknown.add(seq);
+    this.#running.set(seq, { seq, tool, startedAtMs: performance.now(), bytesDown: 0 });
+    return {
+      ...{ seq, tool, method, url, headers },
+      content_digest: `sha-256=:${sha256}:`,
+      content_length: isInMemory ? body.length : body.blob.size,
+      timeout_ms: timeoutMs,
+      prev: this.#log.head,
+      call_signature: null,
+    };
+  }
+
   async *#follow(
     seq: number,
     body: AsyncIterable<Uint8Array>,
@@ -147,7 +195,8 @@ export class ProxiedCalls {
     } finally {
       const whole = receipt();
       if (whole !== null) this.#keep(seq, whole);
-      else this.#ended(seq, failure);
+      // Its answer had begun, so it has a receipt, whether or not that has come.
+      else this.#ended(seq, failure instanceof CallFailure ? failure : null);
     }
   }
 

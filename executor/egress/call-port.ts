@@ -8,8 +8,10 @@ import type { Target } from "#core/policy/url.ts";
  * it again, resolves and connects; nothing here ever does.
  */
 export type CallPort = {
-  /** The task's policy as it is now: it can change while the task runs. */
-  policy(): Promise<CompiledPolicy>;
+  /** The task's policy as it is known here. It can change while the task runs. */
+  policy(): CompiledPolicy;
+  /** The policy as it is now: asked for before anything is refused. */
+  renewedPolicy(): Promise<CompiledPolicy>;
   /** Resolves with the head of the answer; rejects with the DsecError of a refusal or failure before it. */
   call(call: EgressCall, signal: AbortSignal): Promise<EgressAnswer>;
   /** The opening of a WebSocket (RFC 6455 section 4.1), which the upstream may answer in another way. */

@@ -142,9 +142,11 @@ export class LoopbackProxy {
 
   /** @throws DsecError of the refusal */
   async #judge(request: IncomingMessage): Promise<Allowed> {
-    const policy = await this.#calls.policy();
+    const head = headOf(request);
     const arrival = this.#arrivals.get(request.socket) ?? { kind: "proxy" };
-    const { decision } = decideRequest(policy, headOf(request), arrival);
+    const known = decideRequest(this.#calls.policy(), head, arrival).decision;
+    if (known.allowed) return known;
+    const { decision } = decideRequest(await this.#calls.renewedPolicy(), head, arrival);
     if (decision.allowed) return decision;
     this.#tell(decision);
     throw new DsecError(decision.code, decision.message);
@@ -202,6 +204,8 @@ async function answering(
     await work(leaving.signal);
     if (response.writableEnded) await closed;
   } catch (error) {
+    // An answer that was not read to its end is a call that still runs.
+    leaving.abort(error);
     // The connection has left HTTP: nothing that we could say would be understood.
     if (response.socket === null) return void response.req.socket.destroy();
     // A client that first sends its whole body would never come to read the answer.

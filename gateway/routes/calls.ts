@@ -6,6 +6,7 @@ import { JwksSchema } from "#core/wire/attestations.ts";
 import { ANSWER_TYPE, CallRequestSchema, CallResponseSchema } from "#core/wire/calls.ts";
 import { LeaseIdSchema } from "#core/wire/common.ts";
 import { BlobQuerySchema as FenceQuerySchema } from "#core/wire/leases.ts";
+import { PolicySchema } from "#core/wire/policy.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import { json, text } from "../reply.ts";
@@ -39,6 +40,27 @@ export function callRoutes(gateway: Gateway): OpenAPIHono<Env> {
       const body = rawBody(c, 4 + LIMITS.callHeadBytes + LIMITS.callBodyBytes);
       const frames = await proxy.call(caller.executorId, hold, body, c.req.raw.signal);
       return c.body(frames, 200, { "Content-Type": ANSWER_TYPE });
+    },
+  );
+
+  serve(
+    app,
+    gateway,
+    {
+      method: "get",
+      path: "/v1/leases/{id}/policy",
+      tag,
+      summary: "Read the policy in force",
+      description:
+        "The task's own, or what its owner replaced it with. An executor refuses by it early what would be refused here in any case.",
+      access,
+      params: z.strictObject({ id: LeaseIdSchema }),
+      query: FenceQuerySchema,
+      responses: { 200: { description: "the policy", body: PolicySchema } },
+    },
+    async (c, { caller, params, query }) => {
+      const hold = { lease_id: params.id as LeaseId, fence: query.fence };
+      return json(c, (await gateway.store.findCallContext(caller.executorId, hold)).policy);
     },
   );
 

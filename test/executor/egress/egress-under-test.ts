@@ -54,8 +54,12 @@ export class DirectCalls implements CallPort {
     this.#authority = authority;
   }
 
-  async policy() {
+  policy() {
     return compilePolicy(loadPolicy(this.policyValue));
+  }
+
+  async renewedPolicy() {
+    return this.policy();
   }
 
   async call(call: EgressCall, signal: AbortSignal): Promise<EgressAnswer> {
@@ -81,7 +85,7 @@ export class DirectCalls implements CallPort {
   }
 
   async openTunnel(target: Target, _signal: AbortSignal): Promise<Duplex> {
-    const decision = decide(await this.policy(), { method: "CONNECT", url: target.url });
+    const decision = decide(this.policy(), { method: "CONNECT", url: target.url });
     if (!decision.allowed) throw new DsecError(decision.code, decision.message);
     this.tunnels.push(target);
     const socket = connect(target.port, addressOf(target.host.text));
@@ -94,7 +98,7 @@ export class DirectCalls implements CallPort {
   }
 
   async #request(call: EgressCall, signal: AbortSignal): Promise<http.IncomingMessage> {
-    const decision = decide(await this.policy(), call);
+    const decision = decide(this.policy(), call);
     if (!decision.allowed) throw new DsecError(decision.code, decision.message);
     const parts: Buffer[] = [];
     for await (const part of call.body ?? []) parts.push(Buffer.from(part));
