@@ -209,7 +209,7 @@ async function failureEvidence(held: HeldLease, message: string, parts: RunParts
   return signEvidence(buildEvidence(facts), parts.identity.sign);
 }
 
-function emptyResult(outcome: Outcome): Result {
+export function emptyResult(outcome: Outcome): Result {
   return { outcome, outputs: [], stdout: EMPTY_STREAM, stderr: EMPTY_STREAM };
 }
 

@@ -107,6 +107,9 @@ export function createChannelRoutes(parts: ChannelParts): (request: Request) => 
       response = await answer(request);
     } catch (error) {
       response = failureReply(request, error, `req_${randomUUID()}`);
+      // So that dsec-tool knows that the tool is its own to run.
+      const where = error instanceof DsecError ? error.details?.where : undefined;
+      if (where === "sandbox") response.headers.set("dsec-where", where);
     }
     if (observations.count > 0) response.headers.set("dsec-observations", String(observations.count));
     return response;

@@ -13,7 +13,7 @@ type Listener = (event: MemoryEvent) => void;
 export class AgentServices {
   readonly memory: Memory;
   readonly messages: MessageBus;
-  readonly #database: SqliteDatabase;
+  readonly database: SqliteDatabase;
   readonly #store: MemoryStore;
   readonly #listeners = new Map<string, Listener>();
 
@@ -39,7 +39,7 @@ export class AgentServices {
   }
 
   private constructor(database: SqliteDatabase, store: MemoryStore) {
-    this.#database = database;
+    this.database = database;
     this.#store = store;
     this.memory = createMemory({ store, onEvent: (event) => this.#route(event) });
     this.messages = createMessageBus(database);
@@ -57,7 +57,7 @@ export class AgentServices {
 
   async close(): Promise<void> {
     await this.#store.close();
-    this.#database.close();
+    this.database.close();
   }
 
   #route(event: MemoryEvent): void {

@@ -88,6 +88,7 @@ export class ToolCalls {
       throw new DsecError(
         "INVALID_REQUEST",
         `tool ${name} runs within the sandbox; call it with dsec-tool exec --tool ${name}`,
+        { details: { where: "sandbox" } },
       );
     }
     const timeoutMs = toolTimeoutMs(tool, this.#timeouts);

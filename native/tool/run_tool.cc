@@ -1,0 +1,124 @@
+#include "tool/run_tool.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/fd.h"
+#include "tool/arguments.h"
+#include "tool/output.h"
+
+namespace dsec::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// What the channel takes of each (core/limits.ts, toolOutputBytes).
+constexpr size_t kOutputBytesMax = 8 * 1024 * 1024;
+constexpr size_t kErrorBytesMax = 16 * 1024;
+
+int64_t now_ms() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
+
+struct Pipe {
+  Fd read_end, write_end;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw UsageError(std::string("cannot make a pipe: ") + std::strerror(errno));
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+[[noreturn]] void become(const std::vector<std::string>& command, const Pipe& in, const Pipe& out, const Pipe& err) {
+  ::setpgid(0, 0);
+  ::dup2(in.read_end.get(), STDIN_FILENO);
+  ::dup2(out.write_end.get(), STDOUT_FILENO);
+  ::dup2(err.write_end.get(), STDERR_FILENO);
+  ::signal(SIGPIPE, SIG_DFL);
+  std::vector<char*> argv;
+  for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  const std::string text = "dsec-tool: execve " + command[0] + ": " + std::strerror(errno) + "\n";
+  (void)!::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(127);
+}
+
+// Reads what is there; false at the end.
+bool take(int descriptor, std::string& into, size_t kept) {
+  char part[64 * 1024];
+  const ssize_t count = ::read(descriptor, part, sizeof part);
+  if (count < 0) return errno == EINTR || errno == EAGAIN;
+  if (into.size() < kept) into.append(part, std::min(static_cast<size_t>(count), kept - into.size()));
+  return count > 0;
+}
+
+}  // namespace
+
+std::string run_tool(const std::string& begun) {
+  const Json plan = Json::parse(begun);
+  const std::vector<std::string> command = plan["command"];
+  const std::string input = raw_member(begun, "input");
+  const int64_t deadline_ms = now_ms() + plan["timeout_ms"].get<int64_t>();
+  ::signal(SIGPIPE, SIG_IGN);
+  Pipe in = make_pipe(), out = make_pipe(), err = make_pipe();
+  const pid_t pid = ::fork();
+  if (pid < 0) throw UsageError(std::string("cannot fork: ") + std::strerror(errno));
+  if (pid == 0) become(command, in, out, err);
+  ::setpgid(pid, pid);
+  in.read_end.reset();
+  out.write_end.reset();
+  err.write_end.reset();
+  ::fcntl(in.write_end.get(), F_SETFL, O_NONBLOCK);
+
+  std::string output, errors;
+  size_t written = 0;
+  bool timed_out = false;
+  while (out.read_end || err.read_end) {
+    const int64_t left_ms = deadline_ms - now_ms();
+    if (left_ms <= 0) {
+      timed_out = true;
+      break;
+    }
+    // poll(2) passes over descriptors that are negative.
+    pollfd waits[] = {{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}, {in.write_end.get(), POLLOUT, 0}};
+    if (::poll(waits, 3, static_cast<int>(std::min<int64_t>(left_ms, 60'000))) < 0 && errno != EINTR) break;
+    if (waits[0].revents != 0 && !take(out.read_end.get(), output, kOutputBytesMax)) out.read_end.reset();
+    if (waits[1].revents != 0 && !take(err.read_end.get(), errors, kErrorBytesMax)) err.read_end.reset();
+    if (waits[2].revents != 0) {
+      const ssize_t count = ::write(in.write_end.get(), input.data() + written, input.size() - written);
+      if (count > 0) written += static_cast<size_t>(count);
+      if ((count < 0 && errno != EAGAIN && errno != EINTR) || written == input.size()) in.write_end.reset();
+    }
+  }
+  int status = 0;
+  // The streams are closed: it has ended, or will be any moment; one that goes on without them is ended by its time.
+  while (!timed_out && ::waitpid(pid, &status, WNOHANG) == 0) {
+    if (now_ms() >= deadline_ms) timed_out = true;
+    ::usleep(1000);
+  }
+  if (timed_out) {
+    ::kill(-pid, SIGKILL);
+    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  Json end = {{"call", plan["call"]}, {"exit_code", nullptr}, {"signal", nullptr}, {"timed_out", timed_out}};
+  if (WIFEXITED(status)) end["exit_code"] = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) end["signal"] = WTERMSIG(status);
+  end["stdout_base64"] = to_base64(output);
+  end["stderr_base64"] = to_base64(errors);
+  return end.dump();
+}
+
+}  // namespace dsec::tool
