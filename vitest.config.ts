@@ -49,7 +49,8 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest(({ inject }) => {
-            const { postgresUrl, signingKeys, adminKey } = inject<EdgeFixture>("edge");
+            const { postgresUrl, signingKeys, secretsKey, adminKey, upstreamPort } =
+              inject<EdgeFixture>("edge");
             // wrangler.toml names no database: a deployment's is its own.
             process.env.CLOUDFLARE_HYPERDRIVE_LOCAL_CONNECTION_STRING_HYPERDRIVE = postgresUrl;
             return {
@@ -57,6 +58,8 @@ export default defineConfig({
               miniflare: {
                 bindings: {
                   SIGNING_KEYS: signingKeys,
+                  SECRETS_KEY: secretsKey,
+                  UPSTREAM_PORT: upstreamPort,
                   ADMIN_KEY: adminKey,
                   ISSUER: "https://dsec.example",
                   ROOMS: "2",

@@ -106,8 +106,15 @@ async function serveTunnel(ws: WebSocket, gateway: Gateway, { caller, hold, ca }
   call.spending.close();
   const { bytes_up, bytes_down } = call.spending.spent;
   const call_signature = call.signature.jws;
-  if (failure === null) say(ws, { type: "end", call_signature, receipt, bytes_up, bytes_down });
-  else say(ws, { type: "error", ...failure, partial: call.status !== null, call_signature, receipt });
+  if (failure === null && receipt !== null) {
+    say(ws, { type: "end", call_signature, receipt, bytes_up, bytes_down });
+  } else {
+    const why = failure ?? {
+      code: "INTERNAL",
+      message: `call ${call.head.seq}: its receipt could not be kept`,
+    };
+    say(ws, { type: "error", ...why, partial: call.status !== null, call_signature, receipt });
+  }
   ws.close(1000);
 }
 

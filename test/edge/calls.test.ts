@@ -1,0 +1,210 @@
+/// <reference types="@cloudflare/vitest-pool-workers/types" />
+/**
+ * Tool calls through the gateway in workerd, to a server on localhost. The runtime resolves names itself, so nothing
+ * is pinned here; everything else holds as on Node.
+ */
+import { env, SELF } from "cloudflare:test";
+import { createLocalJWKSet, type JSONWebKeySet, jwtVerify, SignJWT } from "jose";
+import { beforeAll, expect, test } from "vitest";
+import { sha256 } from "#core/json.ts";
+import { type AnswerEnd, type AnswerError, type AnswerHead, FRAME } from "#core/wire/calls.ts";
+import type { PublicKey } from "#core/wire/executors.ts";
+import type { Lease } from "#core/wire/leases.ts";
+import type { PolicyRequest } from "#core/wire/policy.ts";
+import type { Task } from "#core/wire/tasks.ts";
+
+const { ADMIN_KEY, ISSUER, UPSTREAM_PORT } = env as unknown as Record<string, string>;
+const PORT = Number(UPSTREAM_PORT);
+const URL_ = `http://localhost:${PORT}`;
+const CAPACITY = {
+  cpu_cores: 64,
+  memory_mb: 65_536,
+  gpu_memory_mb: 0,
+  disk_iops: 0,
+  network_mbps: 0,
+  pids: 65_536,
+  disk_mb: 100_000,
+};
+const RULE = { host: "localhost", port: PORT, plain_http: true };
+
+let token: string;
+let executorToken: string;
+
+async function ok<T>(authorization: string, method: string, path: string, body?: unknown): Promise<T> {
+  const response = await SELF.fetch(`${ISSUER}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${authorization}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return (text === "" ? undefined : JSON.parse(text)) as T;
+}
+
+beforeAll(async () => {
+  const pair = (await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"])) as CryptoKeyPair;
+  const { kty, crv, x } = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as PublicKey;
+  const { executor_id } = await ok<{ executor_id: string }>(ADMIN_KEY!, "POST", "/v1/executors/enrol", {
+    public_key: { kty, crv, x },
+    capacity: CAPACITY,
+    images: [],
+    build: "0.1.0+test",
+    host: { hostname: "host-calls", kernel: "6.18.0", cgroup: "v2", arch: "x64" },
+  });
+  const nowS = Math.floor(Date.now() / 1000);
+  executorToken = await new SignJWT({})
+    .setProtectedHeader({ alg: "EdDSA", typ: "dsec-executor+jwt" })
+    .setIssuer(executor_id)
+    .setAudience(ISSUER!)
+    .setIssuedAt(nowS)
+    .setExpirationTime(nowS + 60)
+    .sign(pair.privateKey);
+  const key = await ok<{ secret: string }>(ADMIN_KEY!, "POST", "/v1/keys", {
+    name: "calls",
+    scopes: ["tasks"],
+  });
+  token = key.secret;
+});
+
+async function lease(policy: PolicyRequest): Promise<Lease> {
+  const label = crypto.randomUUID();
+  const task = await ok<Task>(token, "POST", "/v1/tasks", {
+    command: ["true"],
+    policy,
+    priority: 100,
+    labels: { label },
+    resources: { cpu_cores: 0.1, memory_mb: 4 },
+  });
+  const body = { free: CAPACITY, max_leases: 1, wait_ms: 5_000 };
+  const { leases } = await ok<{ leases: Lease[] }>(executorToken, "POST", "/v1/leases", body);
+  expect(leases[0]?.task_id).toBe(task.id);
+  return leases[0]!;
+}
+
+let seq = 0;
+async function call(
+  held: Lease,
+  url: string,
+  more: { method?: string; body?: string; timeoutMs?: number } = {},
+) {
+  const body = new TextEncoder().encode(more.body ?? "");
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", body));
+  const head = new TextEncoder().encode(
+    JSON.stringify({
+      seq: ++seq,
+      tool: null,
+      method: more.method ?? "GET",
+      url,
+      headers: [["X-Own", "kept"]],
+      content_digest: `sha-256=:${btoa(String.fromCharCode(...hash))}:`,
+      content_length: body.length,
+      timeout_ms: more.timeoutMs ?? 10_000,
+      prev: `sha256:${"0".repeat(64)}`,
+      call_signature: null,
+    }),
+  );
+  const packed = new Uint8Array(4 + head.length + body.length);
+  new DataView(packed.buffer).setUint32(0, head.length);
+  packed.set(head, 4);
+  packed.set(body, 4 + head.length);
+  const response = await SELF.fetch(`${ISSUER}/v1/leases/${held.lease_id}/proxy?fence=${held.fence}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${executorToken}` },
+    body: packed,
+  });
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  if (!response.ok) {
+    const { error } = JSON.parse(new TextDecoder().decode(bytes)) as {
+      error: { code: string; message: string };
+    };
+    return { refused: error };
+  }
+  let answer: { head?: AnswerHead; text: string; end?: AnswerEnd; error?: AnswerError } = { text: "" };
+  for (let at = 0; at < bytes.length; ) {
+    const length = new DataView(bytes.buffer).getUint32(at + 1);
+    const payload = new TextDecoder().decode(bytes.subarray(at + 5, at + 5 + length));
+    if (bytes[at] === FRAME.data) answer.text += payload;
+    else if (bytes[at] === FRAME.head) answer = { ...answer, head: JSON.parse(payload) as AnswerHead };
+    else if (bytes[at] === FRAME.end) answer = { ...answer, end: JSON.parse(payload) as AnswerEnd };
+    else answer = { ...answer, error: JSON.parse(payload) as AnswerError };
+    at += 5 + length;
+  }
+  return answer;
+}
+
+test("a call from workerd is signed, made, fingerprinted and receipted, and says that nothing was pinned", async () => {
+  const held = await lease({ rules: [RULE] });
+  const answer = await call(held, `${URL_}/tool?x=1`, { method: "POST", body: "words" });
+  expect(answer).toMatchObject({ head: { status: 200, redirects: [] } });
+  if (!("end" in answer)) throw new Error(JSON.stringify(answer));
+  const seen = JSON.parse(answer.text) as { headers: Record<string, string> };
+  expect(seen).toMatchObject({
+    method: "POST",
+    url: "/tool?x=1",
+    body: "words",
+    headers: { "x-own": "kept" },
+  });
+  expect(answer.end!.fingerprint!.body).toBe(await sha256(answer.text));
+  const keys = createLocalJWKSet(await ok<JSONWebKeySet>(token, "GET", "/.well-known/jwks.json"));
+  const { payload: receipt } = await jwtVerify(answer.end!.receipt, keys, {
+    issuer: ISSUER!,
+    typ: "dsec-receipt+jwt",
+  });
+  expect(receipt).toMatchObject({ pinned_dns: false, status: 200, bytes_up: 5 });
+  const { payload: claims } = await jwtVerify(seen.headers["dsec-call-signature"]!, keys, {
+    typ: "dsec-call+jwt",
+  });
+  expect(claims).toMatchObject({ htm: "POST", htu: `${URL_}/tool`, sub: held.lease_id });
+  const { items } = await ok<{ items: { receipt: string }[] }>(
+    token,
+    "GET",
+    `/v1/tasks/${held.task_id}/receipts`,
+  );
+  expect(items.map((item) => item.receipt)).toEqual([answer.end!.receipt]);
+});
+
+test("a large body is streamed with the length that its head says", async () => {
+  const held = await lease({ rules: [RULE] });
+  const answer = await call(held, `${URL_}/tool`, { method: "POST", body: "w".repeat(400_000) });
+  if (!("end" in answer)) throw new Error(JSON.stringify(answer));
+  const seen = JSON.parse(answer.text) as { body: string; headers: Record<string, string> };
+  expect(seen.body.length).toBe(400_000);
+  expect(seen.headers["content-length"]).toBe("400000");
+});
+
+test("workerd enforces names, literals, redirects, sizes and times", async () => {
+  const held = await lease({ rules: [RULE], response_bytes_max: 50_000 });
+  const code = async (url: string, timeoutMs = 10_000) => {
+    const answer = await call(held, url, { timeoutMs });
+    return "refused" in answer ? answer.refused.code : answer.error?.code;
+  };
+  expect(await code("http://evil.test/")).toBe("DOMAIN_NOT_ALLOWED");
+  expect(await code("http://169.254.169.254/")).toBe("ADDRESS_NOT_ALLOWED");
+  expect(await code(`http://localhost:${PORT + 1}/`)).toBe("PORT_NOT_ALLOWED");
+  expect(await code(`${URL_}/redirect`)).toBe("ADDRESS_NOT_ALLOWED");
+  expect(await code(`${URL_}/large`)).toBe("RESPONSE_TOO_LARGE");
+  expect(await code(`${URL_}/gzip`)).toBe("RESPONSE_TOO_LARGE");
+  expect(await code(`${URL_}/silent`, 300)).toBe("CALL_TIMED_OUT");
+});
+
+test("a policy that requires pinned DNS is refused here, with what to do instead", async () => {
+  const held = await lease({ rules: [RULE], require_pinned_dns: true });
+  expect(await call(held, `${URL_}/`)).toMatchObject({
+    refused: { code: "DNS_NOT_PINNED", message: expect.stringContaining("Node") },
+  });
+});
+
+test("a secret is sealed, injected and not shown in workerd as well", async () => {
+  await ok(token, "POST", "/v1/secrets", {
+    name: "EDGE",
+    value: "Bearer edge-secret-1",
+    hosts: ["localhost"],
+  });
+  const held = await lease({
+    rules: [RULE],
+    secrets: [{ host: "localhost", header: "Authorization", secret: "EDGE", plain_http: true }],
+  });
+  const answer = await call(held, `${URL_}/`);
+  expect(answer).toMatchObject({ head: { headers: expect.arrayContaining([["x-authorized", "true"]]) } });
+  expect(JSON.stringify(answer)).not.toContain("edge-secret-1");
+});
