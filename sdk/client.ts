@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import { DsecError } from "#core/errors.ts";
-import { sha256 } from "#core/json.ts";
+import { type Json, sha256 } from "#core/json.ts";
 import { isFinal } from "#core/task.ts";
 import {
   type Attestation,
@@ -13,8 +13,12 @@ import {
   JwksSchema,
   VerifyResponseSchema,
 } from "#core/wire/attestations.ts";
+import { type Receipt, ReceiptPageSchema } from "#core/wire/calls.ts";
 import { type Executor, ExecutorPageSchema, ExecutorSchema } from "#core/wire/executors.ts";
 import { type Key, type KeyCreate, KeyCreatedSchema, KeyPageSchema, KeySchema } from "#core/wire/keys.ts";
+import { type Observation, ObservationSchema } from "#core/wire/observations.ts";
+import type { PolicyRequest } from "#core/wire/policy.ts";
+import { type Secret, SecretListSchema, SecretSchema } from "#core/wire/secrets.ts";
 import {
   ArtifactSchema,
   type Output,
@@ -45,6 +49,7 @@ export function createClient(options: ClientOptions) {
     keys: keyCalls(transport),
     executors: executorCalls(transport),
     attestations: attestationCalls(transport),
+    secrets: secretCalls(transport),
 
     /** The public keys that attestations verify with (RFC 7517). */
     async jwks(): Promise<z.output<typeof JwksSchema>> {
@@ -136,8 +141,62 @@ function taskCalls(transport: Transport) {
       const call = { method: "GET", path: path(id, "/attestations"), idempotent: true } as const;
       return (await transport.sendFor(AttestationListSchema, call)).items;
     },
+
+    /** The receipts of the calls that the task made, in the order of attempts and calls. */
+    receipts(id: string): AsyncGenerator<Receipt> {
+      return everyPage((paging) =>
+        transport.sendFor(ReceiptPageSchema, {
+          method: "GET",
+          path: path(id, "/receipts"),
+          query: paging,
+          idempotent: true,
+        }),
+      );
+    },
+
+    /** The event log of the attempt that decided, as JSON lines; `readEventLog` checks it against the attestation. */
+    async log(id: string): Promise<Uint8Array> {
+      return (await bytes(id, "/log")).bytes();
+    },
+
+    /** Puts an observation into the running sandbox: its agent is given it with its next answer. */
+    async observe(id: string, content: Json, given: { idempotencyKey?: string } = {}): Promise<Observation> {
+      return transport.sendFor(ObservationSchema, {
+        method: "POST",
+        path: path(id, "/observations"),
+        headers: { "idempotency-key": given.idempotencyKey ?? crypto.randomUUID() },
+        json: { content },
+        idempotent: true,
+      });
+    },
+
+    /** Replaces what the task may reach; its next calls are judged by it within a second. */
+    async setPolicy(id: string, policy: PolicyRequest): Promise<void> {
+      await transport.send({ method: "PUT", path: path(id, "/policy"), json: policy, idempotent: true });
+    },
   };
   return calls;
+}
+
+function secretCalls(transport: Transport) {
+  return {
+    /** Makes or replaces a secret that the gateway puts into calls to these hosts; nobody can read it back. */
+    async put(secret: { name: string; value: string; hosts: string[] }): Promise<Secret> {
+      const call = { method: "POST", path: "/v1/secrets", json: secret, idempotent: true } as const;
+      return transport.sendFor(SecretSchema, call);
+    },
+    async list(): Promise<Secret[]> {
+      const call = { method: "GET", path: "/v1/secrets", idempotent: true } as const;
+      return (await transport.sendFor(SecretListSchema, call)).items;
+    },
+    async delete(name: string): Promise<void> {
+      await transport.send({
+        method: "DELETE",
+        path: `/v1/secrets/${encodeURIComponent(name)}`,
+        idempotent: true,
+      });
+    },
+  };
 }
 
 function artifactCalls(transport: Transport) {

@@ -16,7 +16,7 @@ export type TransportOptions = {
 };
 
 export type Call = {
-  method: "GET" | "HEAD" | "POST" | "PUT";
+  method: "GET" | "HEAD" | "POST" | "PUT" | "DELETE";
   path: string;
   query?: Record<string, string | number | undefined>;
   headers?: Record<string, string>;

@@ -8,16 +8,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { sha256 } from "#core/json.ts";
 import type { Task } from "#core/wire/tasks.ts";
 import { type Client, createClient } from "#sdk/client.ts";
-import { sharedPath } from "#test/support/shared.ts";
+import { EPISODES, type Episode, toolSteps } from "./episodes.ts";
 import { EXECUTOR_KILL_TIMEOUT_MS, leftovers, type System, startSystem } from "./system.ts";
 
 type Call = { tool: string; args: Record<string, unknown> };
-type Step =
-  | { kind: "tool"; tool: string; args: Record<string, unknown>; response: string }
-  | { kind: "user" };
-type Episode = { id: string; expected_actions: Call[]; steps: Step[] };
-
-const episodesPath = sharedPath("data/tau-airline/episodes.jsonl");
 
 let system: System;
 let client: Client;
@@ -30,14 +24,11 @@ afterAll(async () => {
   expect(await leftovers(system.folder)).toEqual([]);
 });
 
-test.runIf(episodesPath)(
+test.runIf(EPISODES)(
   "150 episodes are each scored exactly once and attested, though the executor is killed half-way",
   { timeout: EXECUTOR_KILL_TIMEOUT_MS },
   async () => {
-    const episodes = readFileSync(episodesPath!, "utf8")
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line) as Episode);
+    const episodes = EPISODES!;
     expect(episodes).toHaveLength(150);
     const agent = await client.artifacts.put(readFileSync(`${import.meta.dirname}/agents/score_episode.py`));
 
@@ -122,9 +113,9 @@ const STATE_CHANGING =
 /** The score computed apart from the agent: 2·TP / (|P| + |G|) over multisets. */
 function accuracyOf(episode: Episode): number {
   const key = ({ tool, args }: Call) => `${tool} ${sorted(args)}`;
-  const made = episode.steps.filter(
-    (step) => step.kind === "tool" && STATE_CHANGING.test(step.tool) && !step.response.startsWith("Error"),
-  ) as Call[];
+  const made = toolSteps(episode).filter(
+    ({ tool, response }) => STATE_CHANGING.test(tool) && !response.startsWith("Error"),
+  );
   const expected = episode.expected_actions.filter(({ tool }) => STATE_CHANGING.test(tool));
   const left = made.map(key);
   let matched = 0;

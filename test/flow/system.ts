@@ -25,15 +25,18 @@ export type System = {
   stop(): Promise<void>;
 };
 
-/** `dsec gateway` on a PostgreSQL of its own, and `dsec executor`. */
-export async function startSystem(): Promise<System> {
+/** `dsec gateway` on a PostgreSQL of its own, and `dsec executor`. Policies may open `privateNetworks`. */
+export async function startSystem({ privateNetworks = [] as string[] } = {}): Promise<System> {
   const postgres = await startPostgres();
   const folder = mkdtempSync(join(tmpdir(), "dsec-flow-"));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   const gatewayData = join(folder, "gateway");
   const gateway = run(
-    ["gateway", "--database", await postgres.database(), "--port", String(port), "--issuer", url],
+    [
+      ...["gateway", "--database", await postgres.database(), "--port", String(port), "--issuer", url],
+      ...privateNetworks.flatMap((network) => ["--private-network", network]),
+    ],
     { data: gatewayData },
   );
   await saying(gateway, "issuer");

@@ -39,6 +39,8 @@ class Memory(MutableMapping):
     """
 
     def __init__(self, namespace=None, client=None, strict=True):
+        if not (namespace is None or isinstance(namespace, str)):
+            raise TypeError("namespace must be the name of a shared memory or None, not %r" % (namespace,))
         self._namespace = namespace
         self._client = client or tools.default_client()
         self._strict = strict
