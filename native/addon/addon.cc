@@ -121,8 +121,8 @@ Received receive(int socket) {
   return received;
 }
 
-// listen(socket, (text | null, descriptors) => void): a thread reads, the event loop is called. Null comes last, when
-// the launcher's end is closed; the socket is closed then too.
+// listen(socket, (text | null, descriptors) => void): a thread reads, the event loop is called and lives until then.
+// Null comes last, when the launcher's end is closed; the socket is closed then too.
 Napi::Value listen(const Napi::CallbackInfo& info) {
   const int socket = info[0].As<Napi::Number>().Int32Value();
   auto deliver = Napi::ThreadSafeFunction::New(info.Env(), info[1].As<Napi::Function>(), "dsec launcher", 0, 1);
@@ -134,7 +134,10 @@ Napi::Value listen(const Napi::CallbackInfo& info) {
         std::unique_ptr<Received> owned(raw);
         Napi::Array descriptors = Napi::Array::New(env, owned->descriptors.size());
         for (uint32_t i = 0; i < owned->descriptors.size(); i++) descriptors.Set(i, owned->descriptors[i]);
-        call.Call({owned->text.empty() ? env.Null() : Napi::String::New(env, owned->text), descriptors});
+        const napi_value arguments[] = {owned->text.empty() ? env.Null() : Napi::String::New(env, owned->text),
+                                        descriptors};
+        // Not call.Call: when Node is about to exit it runs no JavaScript any more, which is no reason to abort it.
+        napi_call_function(env, env.Undefined(), call, 2, arguments, nullptr);
       });
       if (status == napi_ok) received.release();
       if (is_last || status != napi_ok) break;
@@ -142,8 +145,6 @@ Napi::Value listen(const Napi::CallbackInfo& info) {
     ::close(socket);
     deliver.Release();
   }).detach();
-  // The event loop lives for the sandboxes it waits for, not for this thread.
-  deliver.Unref(info.Env());
   return info.Env().Undefined();
 }
 

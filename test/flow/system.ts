@@ -138,11 +138,16 @@ async function saying(child: ChildProcess, words: string): Promise<void> {
   });
 }
 
-async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, "exit");
-  child.kill(signal);
-  await exit;
+/** Ends a child with the signal; one that is asked in order has to end in order. */
+async function ended(child: ChildProcess, signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    const exit = once(child, "exit");
+    child.kill(signal);
+    await exit;
+  }
+  if (signal === "SIGTERM" && child.exitCode !== 0) {
+    throw new Error(`${child.spawnargs.join(" ")} ended with ${child.exitCode ?? child.signalCode}, not 0`);
+  }
 }
 
 /** The launcher marks its cgroups with the FNV-1a hash of its state folder's path, so that it removes only its own. */
