@@ -1,11 +1,14 @@
-/** `npm run bench -- NAME [--json]`: runs bench/NAME.ts. The last line of the output is one JSON object. */
+/** `npm run bench -- NAME [--json] [--quick]`: runs bench/NAME.ts. The last line of the output is one JSON object. */
 import { readdirSync } from "node:fs";
 import { machine } from "#bench/support/machine.ts";
 
 /** What a benchmark module exports. Figures are rates and milliseconds, named with their unit. */
 export type Benchmark = {
-  /** Says on `say` what it does and how it goes; the figures it returns become the JSON line. */
-  run(say: (line: string) => void): Promise<Record<string, unknown>>;
+  /**
+   * Says on `say` what it does and how it goes; the figures it returns become the JSON line.
+   * @param options quick: fewer rounds where the benchmark can do with them, for trying a change
+   */
+  run(say: (line: string) => void, options: { quick: boolean }): Promise<Record<string, unknown>>;
 };
 
 const [name, ...flags] = process.argv.slice(2);
@@ -13,12 +16,18 @@ const names = readdirSync(import.meta.dirname)
   .filter((file) => file.endsWith(".ts") && file !== "main.ts")
   .map((file) => file.slice(0, -3));
 
-if (name === undefined || !names.includes(name) || flags.some((flag) => flag !== "--json")) {
-  console.error(`usage: npm run bench -- ${names.join(" | ")} [--json]`);
+if (
+  name === undefined ||
+  !names.includes(name) ||
+  flags.some((flag) => !["--json", "--quick"].includes(flag))
+) {
+  console.error(`usage: npm run bench -- ${names.join(" | ")} [--json] [--quick]`);
   process.exit(2);
 }
 
 const quiet = flags.includes("--json");
 const benchmark = (await import(`./${name}.ts`)) as Benchmark;
-const figures = await benchmark.run((line) => quiet || console.log(line));
+const figures = await benchmark.run((line) => quiet || console.log(line), {
+  quick: flags.includes("--quick"),
+});
 console.log(JSON.stringify({ ...figures, machine: machine() }));

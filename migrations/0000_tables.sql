@@ -16,6 +16,13 @@ CREATE TABLE "attestations" (
 	CONSTRAINT "attestations_task_id_fence_pk" PRIMARY KEY("task_id","fence")
 );
 --> statement-breakpoint
+CREATE TABLE "end_counts" (
+	"state" text NOT NULL,
+	"part" smallint NOT NULL,
+	"count" bigint NOT NULL,
+	CONSTRAINT "end_counts_state_part_pk" PRIMARY KEY("state","part")
+);
+--> statement-breakpoint
 CREATE TABLE "executors" (
 	"id" text PRIMARY KEY NOT NULL,
 	"public_key_x" text NOT NULL,
@@ -45,9 +52,35 @@ CREATE TABLE "keys" (
 CREATE TABLE "leases" (
 	"id" text PRIMARY KEY NOT NULL,
 	"task_id" text NOT NULL,
+	"executor_id" text NOT NULL,
+	"fence" bigint NOT NULL,
+	"attempt" integer NOT NULL,
+	"attempts_max" integer NOT NULL,
+	"resources" integer[] NOT NULL,
+	"granted_at" timestamp with time zone NOT NULL,
+	"leased_seq" integer NOT NULL,
+	"expires_at" timestamp with time zone NOT NULL,
+	"cancel_requested" boolean NOT NULL,
+	"last_seq" integer NOT NULL,
+	"started_at" timestamp with time zone,
+	"started_seq" integer
+);
+--> statement-breakpoint
+CREATE TABLE "past_leases" (
+	"id" text PRIMARY KEY NOT NULL,
+	"task_id" text NOT NULL,
 	"fence" bigint NOT NULL,
 	"executor_id" text NOT NULL,
-	"granted_at" timestamp with time zone NOT NULL
+	"lease_end" text NOT NULL
+);
+--> statement-breakpoint
+CREATE TABLE "queue" (
+	"task_id" text NOT NULL,
+	"rank" bigint NOT NULL,
+	"available_at" timestamp with time zone NOT NULL,
+	"priority" smallint NOT NULL,
+	"image_name" text,
+	"resources" integer[] NOT NULL
 );
 --> statement-breakpoint
 CREATE TABLE "shares" (
@@ -75,28 +108,30 @@ CREATE TABLE "tasks" (
 	"id" text PRIMARY KEY NOT NULL,
 	"key_id" text NOT NULL,
 	"idempotency_key" text,
-	"state" text NOT NULL,
-	"spec" jsonb NOT NULL,
+	"lease_id" text NOT NULL,
 	"spec_digest" text NOT NULL,
+	"spec" json NOT NULL,
 	"labels" jsonb NOT NULL,
 	"image_name" text,
 	"resources" integer[] NOT NULL,
 	"priority" smallint NOT NULL,
 	"rank" bigint NOT NULL,
-	"available_at" timestamp with time zone NOT NULL,
-	"attempts" integer NOT NULL,
 	"attempts_max" integer NOT NULL,
-	"lease_id" text,
+	"created_at" timestamp with time zone NOT NULL,
+	"state" text NOT NULL,
 	"fence" bigint NOT NULL,
+	"attempts" integer NOT NULL,
 	"executor_id" text,
-	"lease_expires_at" timestamp with time zone,
 	"lease_end" text,
 	"cancel_requested" boolean NOT NULL,
 	"last_seq" integer NOT NULL,
-	"created_at" timestamp with time zone NOT NULL,
+	"leased_at" timestamp with time zone,
+	"leased_seq" integer,
 	"started_at" timestamp with time zone,
+	"started_seq" integer,
 	"finished_at" timestamp with time zone,
-	"result" jsonb,
+	"reason" text,
+	"result" json,
 	"attestation_id" text
 );
 --> statement-breakpoint
@@ -105,8 +140,9 @@ CREATE TABLE "turns" (
 	"rank" bigint NOT NULL
 );
 --> statement-breakpoint
+CREATE INDEX "leases_held" ON "leases" USING btree ("executor_id");--> statement-breakpoint
+CREATE INDEX "queue_order" ON "queue" USING btree ("priority" desc,"rank","task_id");--> statement-breakpoint
 CREATE INDEX "tasks_by_key" ON "tasks" USING btree ("key_id","id");--> statement-breakpoint
+CREATE UNIQUE INDEX "tasks_lease" ON "tasks" USING btree ("lease_id");--> statement-breakpoint
 CREATE UNIQUE INDEX "tasks_idempotency" ON "tasks" USING btree ("key_id","idempotency_key") WHERE idempotency_key is not null;--> statement-breakpoint
-CREATE INDEX "tasks_queue" ON "tasks" USING btree ("priority" desc,"rank","id") WHERE state = 'queued';--> statement-breakpoint
-CREATE INDEX "tasks_held" ON "tasks" USING btree ("executor_id") WHERE state in ('leased', 'running');--> statement-breakpoint
 CREATE INDEX "tasks_labels" ON "tasks" USING gin (labels jsonb_path_ops) WHERE labels <> '{}'::jsonb;

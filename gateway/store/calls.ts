@@ -6,7 +6,7 @@ import type { Hold } from "#core/wire/leases.ts";
 import { type Policy, type PolicyBudgets, PolicySchema } from "#core/wire/policy.ts";
 import type { RecordedCall, Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
-import { type LeaseStanding, refusal, STANDING_COLUMNS, standings } from "./judgement.ts";
+import { type LeaseStanding, refusal, STANDING_COLUMNS, standingFrom, standings } from "./judgement.ts";
 import { isPoison, type Query } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -59,9 +59,8 @@ export function callStore({ sql }: StoreContext): Pick<Store, CallMethods> {
   return {
     async findCallContext(executorId, hold) {
       const [row] = await sql.query<LeaseStanding & { policy: unknown }>(
-        `select ${STANDING_COLUMNS}, coalesce(p.policy, t.spec -> 'policy') as policy
-         from leases l join tasks t on t.id = l.task_id left join task_policies p on p.task_id = t.id
-         where l.id = $1`,
+        `select ${STANDING_COLUMNS}, coalesce(p.policy, (t.spec -> 'policy')::jsonb) as policy
+         from ${standingFrom("$1")} left join task_policies p on p.task_id = t.id`,
         [hold.lease_id],
       );
       const held =
@@ -180,11 +179,8 @@ input as materialized (
 const HELD = `
 held as materialized (
   select i.*, h.task_id from input i cross join lateral (
-    select t.id as task_id from leases l join tasks t on t.id = l.task_id
-    where l.id = i.lease_id and (
-      t.lease_id = i.lease_id and t.fence = i.fence and t.executor_id = i.executor_id
-      and t.lease_end is null and t.state in ('leased', 'running') and t.lease_expires_at > dsec_now()
-    ) is true limit 1
+    select l.task_id from leases l
+    where l.id = i.lease_id and l.fence = i.fence and l.executor_id = i.executor_id and l.expires_at > dsec_now() limit 1
   ) h
 )`;
 

@@ -1,46 +1,73 @@
 import type { DsecError } from "#core/errors.ts";
-import type { ExecutorId } from "#core/ids.ts";
-import { isRetriable, type Outcome, stateAfter } from "#core/task.ts";
+import { type ExecutorId, type LeaseId, newId } from "#core/ids.ts";
+import { isRetriable, type Outcome, stateAfter, type TaskState } from "#core/task.ts";
 import type { Attestation } from "#core/wire/attestations.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import type { Result, Task } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
+import { column, rowsOf, textArray } from "./columns.ts";
 import { BACKOFFS_MS, endedWithoutResult } from "./ends.ts";
-import { heldRows, type LeaseStanding, refusal, standings } from "./judgement.ts";
-import { TASK_COLUMNS, type TaskRow, taskOf } from "./rows.ts";
+import { type LeaseStanding, refusal, standings } from "./judgement.ts";
+import { type TaskRow, taskOf } from "./rows.ts";
 import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
-import { storableJson } from "./text.ts";
+import { storableJson, storableText } from "./text.ts";
 
-type End = { executorId: ExecutorId; hold: Hold; how: "completed" | "failed" | "released"; json: string };
+type End = {
+  executorId: ExecutorId;
+  hold: Hold;
+  how: "completed" | "failed" | "released" | "expired";
+  /** Where this leads to whatever came before; null where the task may have another attempt. */
+  lastState: TaskState | null;
+  reason: string;
+  /** JSON. */
+  result: string;
+  /** `digest=bytes`, parted by spaces. */
+  artifacts: string;
+  attestation: Attestation | null;
+};
 
-/** The three ways in which an executor ends its lease. */
+/** Expired leases that one statement ends. */
+const EXPIRE_BATCH = 500;
+
+/** The ways in which a lease ends: three of its executor's, and its time. */
 export function leaseEnder({
   sql,
   wake,
-}: StoreContext): Pick<Store, "completeLease" | "failLease" | "releaseLease"> {
+}: StoreContext): Pick<Store, "completeLease" | "failLease" | "releaseLease" | "expireLeases"> {
   const end = coalesce<End, Task>({
     run: endBatch,
-    weigh: (item) => 1 + item.json.length / 8192,
+    weigh: ({ result, attestation }) =>
+      1 + (result.length + (attestation?.jwt.length ?? 0) + (attestation?.evidence.length ?? 0)) / 8192,
     mayBePoisoned: isPoison,
   });
 
   async function endBatch(ends: End[]): Promise<(Task | Error)[]> {
-    const input = `[${ends.map((item) => item.json).join(",")}]`;
-    const rows = await sql.query<TaskRow & { place: number }>(END, [input, BACKOFFS_MS]);
-    const tasks: (Task | Error | undefined)[] = ends.map(() => undefined);
-    for (const row of rows) {
-      tasks[row.place - 1] = taskOf(row);
-      wake.notify(`task:${row.id}`);
-    }
-    if (rows.some((row) => row.state === "queued")) wake.notify("queue");
-    if (rows.length < ends.length) await judgeRest(ends, input, tasks);
+    const tasks = await write(ends);
+    if (tasks.includes(undefined)) await judgeRest(ends, tasks);
     return tasks as (Task | Error)[];
   }
 
-  async function judgeRest(ends: End[], input: string, tasks: (Task | Error | undefined)[]): Promise<void> {
-    const rows = await sql.query<LeaseStanding & { place: number; same_result: boolean }>(STANDINGS, [input]);
+  /** The tasks of those leases that ended by this, each in the place of its item. */
+  async function write(ends: End[]): Promise<(Task | Error | undefined)[]> {
+    // In the order of lease ids, in which all batches lock, so that none can wait for another that waits for it.
+    const order = [...ends.keys()].sort((a, b) => (ends[a]!.hold.lease_id < ends[b]!.hold.lease_id ? -1 : 1));
+    const rows = await sql.query<TaskRow & { place: number }>(END, endColumns(order.map((i) => ends[i]!)));
+    const tasks: (Task | undefined)[] = ends.map(() => undefined);
+    for (const row of rows) {
+      tasks[order[row.place - 1]!] = taskOf(row);
+      wake.notify(`task:${row.id}`);
+    }
+    if (rows.some((row) => row.state === "queued")) wake.notify("queue");
+    return tasks;
+  }
+
+  async function judgeRest(ends: End[], tasks: (Task | Error | undefined)[]): Promise<void> {
+    const rows = await sql.query<LeaseStanding & { place: number; same_result: boolean }>(STANDINGS, [
+      column(ends.map(({ hold }) => hold.lease_id)),
+      column(ends.map(({ result }) => result)),
+    ]);
     const standings = new Map(rows.map((row) => [row.place, row]));
     ends.forEach((item, i) => {
       tasks[i] ??= repeatedOrRefused(item, standings.get(i + 1));
@@ -48,24 +75,24 @@ export function leaseEnder({
   }
 
   const ended = (
-    how: End["how"],
+    how: "completed" | "failed",
     executorId: ExecutorId,
     hold: Hold,
     result: Result,
     attestation: Attestation | null,
   ): Promise<Task> => {
     const { outcome } = result;
-    const json = storableJson({
-      executor_id: executorId,
-      ...hold,
+    const lastState = isRetriable(outcome.reason) ? null : stateAfter(outcome, 0);
+    return end({
+      executorId,
+      hold,
       how,
-      retriable: isRetriable(outcome.reason),
-      final_state: stateAfter(outcome, 0),
-      reason: how === "released" ? "released" : outcome.reason,
-      result,
+      lastState,
+      reason: outcome.reason,
+      result: storableJson(result),
+      artifacts: artifactsOf(result),
       attestation,
     });
-    return end({ executorId, hold, how, json });
   };
 
   return {
@@ -73,16 +100,52 @@ export function leaseEnder({
       ended("completed", executorId, hold, result, attestation),
     failLease: (executorId, hold, outcome, attestation) =>
       ended("failed", executorId, hold, resultOf(outcome), attestation),
-    releaseLease: (executorId, hold) => ended("released", executorId, hold, RELEASED, null),
+    releaseLease: (executorId, hold) =>
+      end({ ...UNFINISHED, executorId, hold, how: "released", reason: "released", result: RELEASED }),
+
+    async expireLeases() {
+      for (let total = 0; ; ) {
+        const rows = await sql.query<{ id: LeaseId; fence: string; executor_id: ExecutorId }>(
+          "select id, fence, executor_id from leases where expires_at <= dsec_now() order by id limit $1",
+          [EXPIRE_BATCH],
+        );
+        if (rows.length === 0) return total;
+        const tasks = await write(
+          rows.map(({ id, fence, executor_id }) => ({
+            ...UNFINISHED,
+            executorId: executor_id,
+            hold: { lease_id: id, fence: Number(fence) },
+            how: "expired",
+            reason: "executor_lost",
+            result: LOST,
+          })),
+        );
+        total += tasks.filter((task) => task !== undefined).length;
+        if (rows.length < EXPIRE_BATCH) return total;
+      }
+    },
   };
 }
 
-/** What a released task is left with where it was to be cancelled, and so is not queued again. */
-const RELEASED = endedWithoutResult("cancelled", "cancelled; the executor gave it back");
+const UNFINISHED = { lastState: null, artifacts: "", attestation: null } as const;
+/** What a task is left with that has no further attempt: because it was to be cancelled, or has none left. */
+const RELEASED = storableJson(endedWithoutResult("cancelled", "cancelled; the executor gave it back"));
+const LOST = storableJson(endedWithoutResult("executor_lost", "the executor of the last attempt was lost"));
+const LOST_WHILE_CANCELLED = storableJson(
+  endedWithoutResult("cancelled", "cancelled; the executor was lost meanwhile"),
+);
 
 function resultOf(outcome: Outcome): Result {
   const result = endedWithoutResult(outcome.reason, outcome.message ?? "");
   return { ...result, outcome: { ...outcome, message: outcome.message && result.outcome.message } };
+}
+
+function artifactsOf({ outputs, stdout, stderr }: Result): string {
+  const all = outputs.map(({ digest, size }) => `${digest}=${size}`);
+  for (const { digest, kept_bytes } of [stdout, stderr]) {
+    if (kept_bytes > 0) all.push(`${digest}=${kept_bytes}`);
+  }
+  return all.join(" ");
 }
 
 /** An executor whose answer was lost asks again: the same end of the same lease is the same answer. */
@@ -100,67 +163,31 @@ function repeatedOrRefused(
   return repeated ? taskOf(standing) : refusal(executorId, hold, standing);
 }
 
-const INPUT = `
-input as materialized (
-  select * from rows from (
-    jsonb_to_recordset($1::text::jsonb) as (
-      executor_id text, lease_id text, fence bigint, how text, retriable boolean, final_state text, reason text,
-      result jsonb, attestation jsonb)
-  ) with ordinality as i(executor_id, lease_id, fence, how, retriable, final_state, reason, result, attestation, place)
-)`;
+function endColumns(ends: End[]): string[] {
+  const of = (value: (item: End) => string | number | null | undefined) =>
+    column(ends.map((item) => value(item) ?? null));
+  return [
+    of(({ hold }) => hold.lease_id),
+    of(({ hold }) => hold.fence),
+    of(({ executorId }) => executorId),
+    of(({ how }) => how),
+    of(({ lastState }) => lastState),
+    of(({ reason }) => reason),
+    of(({ result }) => result),
+    of(({ artifacts }) => artifacts),
+    of(({ attestation }) => attestation?.id),
+    of(({ attestation }) => attestation && storableText(attestation.jwt)),
+    of(({ attestation }) => attestation && storableText(attestation.evidence)),
+    of(({ attestation }) => attestation?.issued_at),
+    of(() => newId("lease")),
+  ];
+}
 
-/** Where the task goes: back to the queue for another attempt, or to its last state. */
-const NEXT = `case
-  when i.how <> 'released' and not i.retriable then i.final_state
-  when t.cancel_requested then 'cancelled'
-  when i.how = 'released' or t.attempts < t.attempts_max then 'queued'
-  else 'dead' end`;
-
-/**
- * The end, its event, the attestation and what the key may name from now on are one statement. A release gives the
- * attempt back; an attempt that failed through a fault of ours waits for its back-off.
- */
 const END = `
-with ${INPUT},
-held as materialized (${heldRows("i.place, h.id")}
-),
-ended as (
-  update tasks t
-  set state = ${NEXT},
-      result = case when ${NEXT} = 'queued' then null else i.result end,
-      finished_at = case when ${NEXT} = 'queued' then null else dsec_now() end,
-      attestation_id = case when ${NEXT} = 'queued' then null else i.attestation ->> 'id' end,
-      attempts = case when i.how = 'released' then t.attempts - 1 else t.attempts end,
-      available_at = case when i.how <> 'released' and ${NEXT} = 'queued'
-        then dsec_now() + ($2::text::jsonb ->> (t.attempts - 1))::int * interval '1 ms' else t.available_at end,
-      lease_end = i.how, last_seq = t.last_seq + 1
-  from held h join input i using (place) where t.id = h.id
-  returning t.*, i.place, i.reason, i.attestation
-),
-logged as (
-  insert into task_events (task_id, seq, at, type, fence, state, reason)
-  select e.id, e.last_seq, dsec_now(), 'state', e.fence, e.state,
-         case e.state when 'cancelled' then 'cancelled' else e.reason end
-  from ended e
-),
-attested as (
-  insert into attestations (id, task_id, fence, jwt, evidence, issued_at)
-  select e.attestation ->> 'id', e.id, e.fence, e.attestation ->> 'jwt', e.attestation ->> 'evidence',
-         (e.attestation ->> 'issued_at')::timestamptz
-  from ended e where jsonb_typeof(e.attestation) = 'object'
-),
-known as (
-  insert into artifacts (key_id, digest, size_bytes, created_at)
-  select e.key_id, a.digest, max(a.size), dsec_now()
-  from ended e cross join lateral (
-    select o ->> 'digest' as digest, (o ->> 'size')::bigint as size from jsonb_array_elements(e.result -> 'outputs') o
-    union all
-    select e.result -> s ->> 'digest', (e.result -> s ->> 'kept_bytes')::bigint
-    from unnest(array['stdout', 'stderr']) s where (e.result -> s ->> 'kept_bytes')::bigint > 0
-  ) a
-  group by e.key_id, a.digest order by e.key_id, a.digest
-  on conflict do nothing
-)
-select t.place::int as place, ${TASK_COLUMNS} from ended t`;
+select * from dsec_end(${textArray(1)}, ${textArray(2)}::bigint[], ${[3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13].map(textArray).join(", ")},
+  '{${BACKOFFS_MS.join(",")}}', ${`'${LOST_WHILE_CANCELLED.replaceAll("'", "''")}'`})`;
 
-const STANDINGS = standings(INPUT, ", coalesce(t.result = i.result, false) as same_result");
+const STANDINGS = standings(
+  `input as materialized (select * from ${rowsOf("lease_id", "result")})`,
+  ", coalesce(t.result::jsonb = i.result::jsonb, false) as same_result",
+);

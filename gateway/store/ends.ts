@@ -19,9 +19,7 @@ export function endedWithoutResult(reason: EndReason, message: string): Result {
   };
 }
 
-/** Back-off after the 1st, 2nd, … attempt as a JSON array, so that SQL needs no rule of its own. */
-export const BACKOFFS_MS = JSON.stringify(
-  Array.from({ length: LIMITS.retriesMax + 1 }, (_, i) =>
-    retryBackoffMs(i + 1, LIMITS.retryBackoffBaseMs, LIMITS.retryBackoffMaxMs),
-  ),
+/** Back-off after the 1st, 2nd, … attempt, so that SQL needs no rule of its own. */
+export const BACKOFFS_MS = Array.from({ length: LIMITS.retriesMax + 1 }, (_, i) =>
+  retryBackoffMs(i + 1, LIMITS.retryBackoffBaseMs, LIMITS.retryBackoffMaxMs),
 );

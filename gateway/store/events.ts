@@ -41,7 +41,7 @@ export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendE
   };
 }
 
-/** Numbers are given out under the task's row lock, so that readers never see one before those below it. */
+/** Numbers are given out under the lease's row lock, so that readers never see one before those below it. */
 const APPEND = `
 with input as materialized (
   select * from rows from (
@@ -52,17 +52,18 @@ with input as materialized (
 wanted as materialized (
   select executor_id, lease_id, fence, count(*)::int as count from input group by 1, 2, 3
 ),
-held as materialized (${heldRows("h.id, i.executor_id, i.lease_id, i.fence, i.count", "wanted")}
+held as materialized (${heldRows("h.id, h.task_id, i.executor_id, i.lease_id, i.fence, i.count", "wanted")}
 ),
 grown as (
-  update tasks t set last_seq = t.last_seq + h.count from held h where t.id = h.id
-  returning t.id, t.last_seq - h.count as before
+  update leases l set last_seq = l.last_seq + (select h.count from held h where h.id = l.id)
+  where l.id = any (array(select h.id from held h))
+  returning l.id, l.last_seq
 ),
 logged as (
   insert into task_events (task_id, seq, at, type, fence, "offset", data, stream)
-  select g.id, g.before + row_number() over (partition by g.id order by i.place), dsec_now(), i.type, i.fence,
-         i."offset", i.data, i.stream
+  select h.task_id, g.last_seq - h.count + row_number() over (partition by g.id order by i.place), dsec_now(), i.type,
+         i.fence, i."offset", i.data, i.stream
   from grown g join held h on h.id = g.id
   join input i on i.lease_id = h.lease_id and i.fence = h.fence and i.executor_id = h.executor_id
 )
-select executor_id, lease_id, fence::text as fence, id as task_id from held`;
+select executor_id, lease_id, fence::text as fence, task_id from held`;

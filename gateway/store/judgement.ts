@@ -5,34 +5,45 @@ import { isFinal } from "#core/task.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import { TASK_COLUMNS, type TaskRow } from "./rows.ts";
 
-/** A lease as it stands beside its task. */
+/** A lease as it stands beside its task: held, the latest one ended, or an earlier one. */
 export type LeaseStanding = TaskRow & {
-  owner: ExecutorId;
+  /** Null for a lease that was never granted. */
+  owner: ExecutorId | null;
   granted_fence: string;
   current_lease_id: string;
   lease_end: "completed" | "failed" | "released" | "expired" | null;
   over: boolean;
 };
 
-export const STANDING_COLUMNS = `${TASK_COLUMNS}, l.executor_id as owner, l.fence as granted_fence,
-  t.lease_id as current_lease_id, t.lease_end, t.lease_expires_at <= dsec_now() as over`;
+/** From STANDING_FROM. A lease with which its task was queued again is the current one until the next is granted. */
+export const STANDING_COLUMNS = `${TASK_COLUMNS}, coalesce(e.executor_id, l.executor_id, t.executor_id) as owner,
+  coalesce(e.fence, l.fence, t.fence) as granted_fence,
+  case when e.fence = coalesce(l.fence, t.fence) then e.id else t.lease_id end as current_lease_id,
+  coalesce(e.lease_end, t.lease_end) as lease_end, e.id is null and l.expires_at is not null and l.expires_at <= dsec_now() as over`;
+
+/** The lease with this id, as `e` where its task was queued again after it, beside its task `t` and what `l` that holds now. */
+export function standingFrom(leaseId: string): string {
+  return `(select coalesce(
+    (select past.task_id from past_leases past where past.id = ${leaseId}),
+    (select task.id from tasks task where task.lease_id = ${leaseId})) as task_id) f
+  join tasks t on t.id = f.task_id left join leases l on l.id = t.lease_id
+  left join past_leases e on e.id = ${leaseId}`;
+}
 
 /**
- * The tasks that executors may write to, out of `input` rows `i` of what they say they hold; locked, each as `t` with
- * its lease `l`. It stands in every statement that writes for a lease. Locks are taken in the order of lease ids, so
- * that batches over the same leases cannot wait for each other. The shape leaves the planner no choice but the two
- * primary keys, row by row: while a table is young it has no statistics, and any other way reads the whole of it.
+ * The leases that executors may write for, out of `input` rows `i` of what they say they hold; locked, each as `h`.
+ * It stands in every statement that writes for a lease without ending it; what follows names the leases by
+ * `id = any(array(select …))`. Locks are taken in the order of lease ids, so that batches over the same leases cannot
+ * wait for each other. The shape leaves the planner no choice but the primary key, row by row: while a table is young
+ * it has no statistics, and any other way reads the whole of it.
  */
 export function heldRows(columns: string, input = "input"): string {
   return `
   select ${columns} from (select * from ${input} order by lease_id) i
   cross join lateral (
-    select t.id, t.state from leases l join tasks t on t.id = l.task_id
-    where l.id = i.lease_id and (
-      t.lease_id = i.lease_id and t.fence = i.fence and t.executor_id = i.executor_id
-      and t.lease_end is null and t.state in ('leased', 'running') and t.lease_expires_at > dsec_now()
-    ) is true
-    for update of t
+    select l.id, l.task_id, l.cancel_requested from leases l
+    where l.id = i.lease_id and l.fence = i.fence and l.executor_id = i.executor_id and l.expires_at > dsec_now()
+    for update of l
   ) h`;
 }
 
@@ -42,7 +53,7 @@ export function standings(input: string, columns: string): string {
 with ${input}
 select i.place::int as place, s.* from input i
 cross join lateral (
-  select ${STANDING_COLUMNS}${columns} from leases l join tasks t on t.id = l.task_id where l.id = i.lease_id limit 1
+  select ${STANDING_COLUMNS}${columns} from ${standingFrom("i.lease_id")} limit 1
 ) s`;
 }
 

@@ -5,10 +5,18 @@ import type { TaskSpec } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { acquirer } from "./acquire.ts";
 import { coalesce } from "./coalesce.ts";
+import { column, rowsOf } from "./columns.ts";
 import { leaseEnder } from "./end-leases.ts";
 import { eventAppender } from "./events.ts";
 import { executorNotFound } from "./executors.ts";
-import { heldRows, type LeaseStanding, refusal, STANDING_COLUMNS, standings } from "./judgement.ts";
+import {
+  heldRows,
+  type LeaseStanding,
+  refusal,
+  STANDING_COLUMNS,
+  standingFrom,
+  standings,
+} from "./judgement.ts";
 import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -34,7 +42,7 @@ export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
   const start = coalesce<Held, undefined>({ run: startBatch, mayBePoisoned: isPoison });
 
   async function renewBatch(holds: Held[]): Promise<(Renewed | Error)[]> {
-    const rows = await sql.query<RenewRow>(RENEW, [holdsJson(holds), leaseTtlMs]);
+    const rows = await sql.query<RenewRow>(RENEW, [...holdColumns(holds), leaseTtlMs]);
     const byPlace = new Map(rows.map((row) => [row.place, row]));
     return holds.map(({ executorId, hold: { lease_id } }, i) => {
       const row = byPlace.get(i + 1);
@@ -47,28 +55,26 @@ export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
   }
 
   async function startBatch(holds: Held[]): Promise<(undefined | Error)[]> {
-    const rows = await sql.query<{ place: number; id: TaskId }>(START, [holdsJson(holds)]);
-    for (const row of rows) wake.notify(`task:${row.id}`);
-    const started = new Set(rows.map((row) => row.place));
-    if (started.size === holds.length) return holds.map(() => undefined);
+    const rows = await sql.query<{ place: number; task_id: TaskId }>(START, holdColumns(holds));
+    for (const row of rows) wake.notify(`task:${row.task_id}`);
+    // One that was started before is too: the answer was lost on its way.
+    const running = new Set(rows.map((row) => row.place));
+    if (running.size === holds.length) return holds.map(() => undefined);
     const standings = await standingsOf(holds);
-    return holds.map(({ executorId, hold }, i) => {
-      if (started.has(i + 1)) return undefined;
-      const standing = standings.get(i + 1);
-      return isHeld(executorId, hold, standing) && standing?.state === "running"
-        ? undefined // started before: the answer was lost on its way
-        : refusal(executorId, hold, standing);
-    });
+    return holds.map(({ executorId, hold }, i) =>
+      running.has(i + 1) ? undefined : refusal(executorId, hold, standings.get(i + 1)),
+    );
   }
 
   async function standingsOf(holds: Held[]): Promise<Map<number, LeaseStanding & { place: number }>> {
-    const rows = await sql.query<LeaseStanding & { place: number }>(STANDINGS, [holdsJson(holds)]);
+    const rows = await sql.query<LeaseStanding & { place: number }>(STANDINGS, holdColumns(holds));
     return new Map(rows.map((row) => [row.place, row]));
   }
 
+  const { expireLeases, ...ending } = leaseEnder(context);
   return {
-    ...acquirer(context),
-    ...leaseEnder(context),
+    ...acquirer(context, expireLeases),
+    ...ending,
     ...eventAppender(context),
 
     async renewLeases(executorId, holds) {
@@ -81,9 +87,8 @@ export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
 
     async listCancellations(executorId) {
       const rows = await sql.query<{ lease_id: LeaseId; fence: string }>(
-        `select lease_id, fence from tasks
-         where executor_id = $1 and state in ('leased', 'running') and cancel_requested
-           and lease_expires_at > dsec_now()`,
+        `select id as lease_id, fence from leases
+         where executor_id = $1 and cancel_requested and expires_at > dsec_now()`,
         [executorId],
       );
       return rows.map((row) => ({ lease_id: row.lease_id, fence: Number(row.fence) }));
@@ -94,8 +99,7 @@ export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
     async findLease(executorId, hold) {
       const [row] = await sql.query<LeaseStanding & { key_x: string }>(
         `select ${STANDING_COLUMNS}, x.public_key_x as key_x
-         from leases l join tasks t on t.id = l.task_id join executors x on x.id = l.executor_id
-         where l.id = $1`,
+         from ${standingFrom("$1")} join executors x on x.id = coalesce(e.executor_id, l.executor_id, t.executor_id)`,
         [hold.lease_id],
       );
       // One that was completed or failed is found too: the executor may be repeating a call whose answer was lost.
@@ -131,44 +135,38 @@ function isHeld(executorId: ExecutorId, hold: Hold, standing: LeaseStanding | un
   return standing.lease_end === null && !standing.over;
 }
 
-function holdsJson(holds: Held[]): string {
-  return JSON.stringify(holds.map(({ executorId, hold }) => ({ executor_id: executorId, ...hold })));
+function holdColumns(holds: Held[]): string[] {
+  return [
+    column(holds.map(({ executorId }) => executorId)),
+    column(holds.map(({ hold }) => hold.lease_id)),
+    column(holds.map(({ hold }) => hold.fence)),
+  ];
 }
 
 type RenewRow = { place: number; cancel_requested: boolean | null; draining: boolean };
 
 const INPUT = `
 input as materialized (
-  select * from rows from (
-    jsonb_to_recordset($1::text::jsonb) as (executor_id text, lease_id text, fence bigint)
-  ) with ordinality as i(executor_id, lease_id, fence, place)
+  select executor_id, lease_id, fence::bigint as fence, place from ${rowsOf("executor_id", "lease_id", "fence")}
 )`;
 
-const HELD_ROWS = `held as materialized (${heldRows("i.place, h.id, h.state")}
+const HELD_ROWS = `held as materialized (${heldRows("i.place, h.id, h.task_id, h.cancel_requested")}
 )`;
 
 const RENEW = `
 with ${INPUT}, ${HELD_ROWS},
 renewed as (
-  update tasks t set lease_expires_at = dsec_now() + $2::int * interval '1 ms'
-  from (select distinct id from held) h where t.id = h.id
-  returning t.id, t.cancel_requested
+  update leases l set expires_at = dsec_now() + $4::int * interval '1 ms' where l.id = any (array(select h.id from held h))
 )
-select i.place::int as place, r.cancel_requested, x.draining
-from input i join executors x on x.id = i.executor_id
-left join held h using (place) left join renewed r on r.id = h.id`;
+select i.place::int as place, h.cancel_requested, x.draining
+from input i join executors x on x.id = i.executor_id left join held h using (place)`;
 
 const START = `
 with ${INPUT}, ${HELD_ROWS},
 started as (
-  update tasks t set state = 'running', started_at = dsec_now(), last_seq = t.last_seq + 1
-  from held h where t.id = h.id and h.state = 'leased'
-  returning t.id, t.last_seq, t.fence, t.started_at, h.place
-),
-logged as (
-  insert into task_events (task_id, seq, at, type, fence, state)
-  select s.id, s.last_seq, s.started_at, 'state', s.fence, 'running' from started s
+  update leases l set started_at = dsec_now(), started_seq = l.last_seq + 1, last_seq = l.last_seq + 1
+  where l.id = any (array(select h.id from held h)) and l.started_at is null
 )
-select place::int as place, id from started`;
+select place::int as place, task_id from held`;
 
 const STANDINGS = standings(INPUT, "");

@@ -20,6 +20,13 @@ CREATE TABLE "attestations" (
 	CONSTRAINT "attestations_task_id_fence_pk" PRIMARY KEY("task_id","fence")
 );
 
+CREATE TABLE "end_counts" (
+	"state" text NOT NULL,
+	"part" smallint NOT NULL,
+	"count" bigint NOT NULL,
+	CONSTRAINT "end_counts_state_part_pk" PRIMARY KEY("state","part")
+);
+
 CREATE TABLE "executors" (
 	"id" text PRIMARY KEY NOT NULL,
 	"public_key_x" text NOT NULL,
@@ -49,9 +56,35 @@ CREATE TABLE "keys" (
 CREATE TABLE "leases" (
 	"id" text PRIMARY KEY NOT NULL,
 	"task_id" text NOT NULL,
+	"executor_id" text NOT NULL,
+	"fence" bigint NOT NULL,
+	"attempt" integer NOT NULL,
+	"attempts_max" integer NOT NULL,
+	"resources" integer[] NOT NULL,
+	"granted_at" timestamp with time zone NOT NULL,
+	"leased_seq" integer NOT NULL,
+	"expires_at" timestamp with time zone NOT NULL,
+	"cancel_requested" boolean NOT NULL,
+	"last_seq" integer NOT NULL,
+	"started_at" timestamp with time zone,
+	"started_seq" integer
+);
+
+CREATE TABLE "past_leases" (
+	"id" text PRIMARY KEY NOT NULL,
+	"task_id" text NOT NULL,
 	"fence" bigint NOT NULL,
 	"executor_id" text NOT NULL,
-	"granted_at" timestamp with time zone NOT NULL
+	"lease_end" text NOT NULL
+);
+
+CREATE TABLE "queue" (
+	"task_id" text NOT NULL,
+	"rank" bigint NOT NULL,
+	"available_at" timestamp with time zone NOT NULL,
+	"priority" smallint NOT NULL,
+	"image_name" text,
+	"resources" integer[] NOT NULL
 );
 
 CREATE TABLE "shares" (
@@ -79,28 +112,30 @@ CREATE TABLE "tasks" (
 	"id" text PRIMARY KEY NOT NULL,
 	"key_id" text NOT NULL,
 	"idempotency_key" text,
-	"state" text NOT NULL,
-	"spec" jsonb NOT NULL,
+	"lease_id" text NOT NULL,
 	"spec_digest" text NOT NULL,
+	"spec" json NOT NULL,
 	"labels" jsonb NOT NULL,
 	"image_name" text,
 	"resources" integer[] NOT NULL,
 	"priority" smallint NOT NULL,
 	"rank" bigint NOT NULL,
-	"available_at" timestamp with time zone NOT NULL,
-	"attempts" integer NOT NULL,
 	"attempts_max" integer NOT NULL,
-	"lease_id" text,
+	"created_at" timestamp with time zone NOT NULL,
+	"state" text NOT NULL,
 	"fence" bigint NOT NULL,
+	"attempts" integer NOT NULL,
 	"executor_id" text,
-	"lease_expires_at" timestamp with time zone,
 	"lease_end" text,
 	"cancel_requested" boolean NOT NULL,
 	"last_seq" integer NOT NULL,
-	"created_at" timestamp with time zone NOT NULL,
+	"leased_at" timestamp with time zone,
+	"leased_seq" integer,
 	"started_at" timestamp with time zone,
+	"started_seq" integer,
 	"finished_at" timestamp with time zone,
-	"result" jsonb,
+	"reason" text,
+	"result" json,
 	"attestation_id" text
 );
 
@@ -109,18 +144,22 @@ CREATE TABLE "turns" (
 	"rank" bigint NOT NULL
 );
 
+CREATE INDEX "leases_held" ON "leases" USING btree ("executor_id");
+CREATE INDEX "queue_order" ON "queue" USING btree ("priority" desc,"rank","task_id");
 CREATE INDEX "tasks_by_key" ON "tasks" USING btree ("key_id","id");
+CREATE UNIQUE INDEX "tasks_lease" ON "tasks" USING btree ("lease_id");
 CREATE UNIQUE INDEX "tasks_idempotency" ON "tasks" USING btree ("key_id","idempotency_key") WHERE idempotency_key is not null;
-CREATE INDEX "tasks_queue" ON "tasks" USING btree ("priority" desc,"rank","id") WHERE state = 'queued';
-CREATE INDEX "tasks_held" ON "tasks" USING btree ("executor_id") WHERE state in ('leased', 'running');
 CREATE INDEX "tasks_labels" ON "tasks" USING gin (labels jsonb_path_ops) WHERE labels <> '{}'::jsonb;`,
   },
   {
     name: "0001_claims",
     sql: `-- Ids are ASCII and compared on every index descent: byte order, whatever the database's locale.
 alter table tasks alter column id type text collate "C", alter column key_id type text collate "C",
-  alter column executor_id type text collate "C", alter column lease_id type text collate "C";
+  alter column lease_id type text collate "C", alter column executor_id type text collate "C";
+alter table queue alter column task_id type text collate "C";
 alter table leases alter column id type text collate "C", alter column task_id type text collate "C",
+  alter column executor_id type text collate "C";
+alter table past_leases alter column id type text collate "C", alter column task_id type text collate "C",
   alter column executor_id type text collate "C";
 alter table task_events alter column task_id type text collate "C";
 alter table attestations alter column task_id type text collate "C";
@@ -128,6 +167,11 @@ alter table artifacts alter column key_id type text collate "C", alter column di
 alter table shares alter column key_id type text collate "C";
 alter table executors alter column id type text collate "C";
 alter table keys alter column id type text collate "C";
+
+-- Room on each page for the rows' second versions, which then need no new index entries: a task's end, and what
+-- happens to a lease while it is held.
+alter table tasks set (fillfactor = 60);
+alter table leases set (fillfactor = 60);
 
 -- The clock of every decision about time. Tests replace this one function to move it.
 create function dsec_now() returns timestamptz
@@ -139,115 +183,143 @@ insert into turns (priority, rank) select p, 0 from generate_series(-100, 100) a
 
 -- Claims tasks for many callers in one pass over the queue.
 --
--- requests: [{"executor_id": text, "free": [amount on each axis], "max": integer}], where each is answered on its own:
---   what it gets fits its free vector in sum, and what its executor then holds fits the executor's capacity in sum,
---   so that an answer lost on the way cannot lead to an executor holding more than it has.
--- lease_ids: one for each lease that may be granted.
+-- Request i is for the executor executor_ids[i], for at most maxes[i] leases, with frees[(i - 1) * 7 + a] free on axis a.
+-- Each is answered on its own: what it gets fits its free vector in sum, and what its executor then holds fits the
+-- executor's capacity in sum, so that an answer lost on the way cannot lead to an executor holding more than it has.
 -- misses_max: how many tasks that pass the filter but fit nobody any more are looked at before giving up.
 --
--- A cursor takes one row at a time, so that only tasks that are granted (and those few misses) are locked.
--- The planner's choice is pinned to the queue's index: fresh tables have no statistics, and a sort of the queue
+-- Mostly the next tasks all fit, and are then granted as a set. Where they do not, a cursor takes one row at a time, so
+-- that only tasks that are granted (and those few misses) are locked.
+-- The planner's choice is pinned to the indexes: fresh tables have no statistics, and a sort of the queue
 -- for each claim is what queues on PostgreSQL die of. The costs of what is off would also call the JIT compiler in.
 create function dsec_acquire(
-  requests jsonb, lease_ids text[], ttl interval, lost_after interval, misses_max integer
+  executor_ids text[], frees bigint[], maxes integer[], ttl_ms integer, lost_after_ms integer, misses_max integer
 ) returns table (
-  request integer, lease_id text, task_id text, fence bigint, attempt integer,
-  expires_at timestamptz, spec jsonb, spec_digest text
+  request integer, lease_id text, task_id text, key_id text, fence bigint, attempt integer,
+  expires_at timestamptz, spec json, spec_digest text
 )
 language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
+set enable_mergejoin = off set enable_material = off set jit = off set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
   axes constant integer := 7;
   at timestamptz;
   executor record;
-  asked record;
   task record;
   room_ids text[] := '{}';    -- executors that may be given work
   rooms bigint[] := '{}';     -- what the capacity of executor e leaves on axis a, at (e - 1) * axes + a
-  numbers integer[] := '{}';  -- ordinal of open request i in \`requests\`
-  owners integer[] := '{}';   -- its executor, as an index of room_ids
-  wanted integer[] := '{}';   -- leases it may still be given
-  free bigint[] := '{}';      -- what it has left on axis a, at (i - 1) * axes + a
-  images jsonb[] := '{}';     -- names of images it can run
+  images jsonb[] := '{}';     -- names of the images that executor e can run
   all_images text[] := '{}';
-  most bigint[] := array_fill(-1::bigint, array[axes]);  -- the most any request could take on an axis
-  still_wanted integer := 0;
-  first_open integer := 1;
+  owners integer[];           -- executor of each request, as an index of room_ids; null where it may not be given work
+  seats integer[];            -- the request that each lease which may be granted would be for
+  most bigint[];              -- the most any request could take on an axis
   misses integer := 0;
+  first_open integer := 1;
   chosen integer;
   owner integer;
   fits boolean;
-  picked_tasks text[] := '{}';
-  picked_requests integer[] := '{}';
-  queue cursor for
-    select t.id, t.resources, t.image_name from tasks t
-    where t.state = 'queued' and t.available_at <= at
-      and t.resources[1] <= most[1] and t.resources[2] <= most[2] and t.resources[3] <= most[3]
-      and t.resources[4] <= most[4] and t.resources[5] <= most[5] and t.resources[6] <= most[6]
-      and t.resources[7] <= most[7]
-      and (t.image_name is null or t.image_name = any (all_images))
-    order by t.priority desc, t.rank, t.id
-    for update of t skip locked;
+  picked tid[];
+  picked_requests integer[];
+  line cursor for
+    select q.ctid as tid, q.resources, q.image_name from queue q
+    where q.available_at <= at
+      and q.resources[1] <= most[1] and q.resources[2] <= most[2] and q.resources[3] <= most[3]
+      and q.resources[4] <= most[4] and q.resources[5] <= most[5] and q.resources[6] <= most[6]
+      and q.resources[7] <= most[7]
+      and (q.image_name is null or q.image_name = any (all_images))
+    order by q.priority desc, q.rank, q.task_id
+    for update of q skip locked;
 begin
   -- Locked in id order: calls for the same executor take turns, so that two cannot both see the same room.
   for executor in
     select x.id, x.capacity, x.images from executors x
-    where x.id in (select r ->> 'executor_id' from jsonb_array_elements(requests) r)
-      and not x.draining and x.last_seen_at > dsec_now() - lost_after
+    where x.id = any (executor_ids) and not x.draining and x.last_seen_at > dsec_now() - lost_after_ms * interval '1 ms'
     order by x.id for update of x
   loop
     room_ids := room_ids || executor.id;
+    images := images || executor.images;
+    all_images := all_images || array(select jsonb_array_elements_text(executor.images));
     rooms := rooms || (
       select array[
-        executor.capacity[1] - coalesce(sum(t.resources[1]), 0), executor.capacity[2] - coalesce(sum(t.resources[2]), 0),
-        executor.capacity[3] - coalesce(sum(t.resources[3]), 0), executor.capacity[4] - coalesce(sum(t.resources[4]), 0),
-        executor.capacity[5] - coalesce(sum(t.resources[5]), 0), executor.capacity[6] - coalesce(sum(t.resources[6]), 0),
-        executor.capacity[7] - coalesce(sum(t.resources[7]), 0)
-      ] from tasks t where t.executor_id = executor.id and t.state in ('leased', 'running')
+        executor.capacity[1] - coalesce(sum(l.resources[1]), 0), executor.capacity[2] - coalesce(sum(l.resources[2]), 0),
+        executor.capacity[3] - coalesce(sum(l.resources[3]), 0), executor.capacity[4] - coalesce(sum(l.resources[4]), 0),
+        executor.capacity[5] - coalesce(sum(l.resources[5]), 0), executor.capacity[6] - coalesce(sum(l.resources[6]), 0),
+        executor.capacity[7] - coalesce(sum(l.resources[7]), 0)
+      ] from leases l where l.executor_id = executor.id
     );
-    all_images := all_images || array(select jsonb_array_elements_text(executor.images));
   end loop;
 
   -- Only now: what was queued while this call waited for its turn may be taken too.
   at := dsec_now();
-  for asked in
-    select r.value ->> 'executor_id' as executor_id, (r.value ->> 'max')::integer as max, r.ordinality::integer as number,
-           array(select f::bigint from jsonb_array_elements_text(r.value -> 'free') f) as free, x.images
-    from jsonb_array_elements(requests) with ordinality r
-    join executors x on x.id = r.value ->> 'executor_id'
-  loop
-    owner := array_position(room_ids, asked.executor_id);
-    continue when owner is null or asked.max < 1;
-    numbers := numbers || asked.number;
-    owners := owners || owner;
-    wanted := wanted || asked.max;
-    free := free || asked.free;
-    images := images || asked.images;
-    still_wanted := still_wanted + asked.max;
-    for a in 1 .. axes loop
-      most[a] := greatest(most[a], least(asked.free[a], rooms[(owner - 1) * axes + a]));
-    end loop;
-  end loop;
-  still_wanted := least(still_wanted, cardinality(lease_ids));
+  owners := array(
+    select array_position(room_ids, a.executor_id) from unnest(executor_ids) with ordinality a(executor_id, place)
+    order by a.place
+  );
+  seats := array(
+    select r from generate_subscripts(owners, 1) r cross join generate_series(1, maxes[r]) where owners[r] is not null
+    order by r
+  );
+  if cardinality(seats) = 0 then return; end if;
+  most := array(
+    select (select max(least(frees[(r - 1) * axes + a], rooms[(owners[r] - 1) * axes + a]))
+            from generate_subscripts(owners, 1) r where owners[r] is not null and maxes[r] > 0)
+    from generate_series(1, axes) a order by a
+  );
 
-  if still_wanted > 0 then
-    open queue;
-    while still_wanted > 0 and misses < misses_max loop
-      fetch queue into task;
+  with next as materialized (
+    select n.*, seats[row_number() over ()] as request from (
+      select q.ctid as tid, q.resources, q.image_name from queue q
+      where q.available_at <= at
+        and q.resources[1] <= most[1] and q.resources[2] <= most[2] and q.resources[3] <= most[3]
+        and q.resources[4] <= most[4] and q.resources[5] <= most[5] and q.resources[6] <= most[6]
+        and q.resources[7] <= most[7]
+        and (q.image_name is null or q.image_name = any (all_images))
+      order by q.priority desc, q.rank, q.task_id limit cardinality(seats)
+      for update of q skip locked
+    ) n
+  ), asked as materialized (
+    select n.request, sum(n.resources[1]) as s1, sum(n.resources[2]) as s2, sum(n.resources[3]) as s3,
+           sum(n.resources[4]) as s4, sum(n.resources[5]) as s5, sum(n.resources[6]) as s6, sum(n.resources[7]) as s7,
+           bool_and(n.image_name is null or images[owners[n.request]] ? n.image_name) as runs
+    from next n group by n.request
+  ), held as (
+    select owners[s.request] as owner, sum(s.s1) as s1, sum(s.s2) as s2, sum(s.s3) as s3, sum(s.s4) as s4,
+           sum(s.s5) as s5, sum(s.s6) as s6, sum(s.s7) as s7
+    from asked s group by 1
+  )
+  select array(select n.tid from next n), array(select n.request from next n),
+    coalesce((select bool_and(s.runs
+      and s.s1 <= frees[(s.request - 1) * axes + 1] and s.s2 <= frees[(s.request - 1) * axes + 2]
+      and s.s3 <= frees[(s.request - 1) * axes + 3] and s.s4 <= frees[(s.request - 1) * axes + 4]
+      and s.s5 <= frees[(s.request - 1) * axes + 5] and s.s6 <= frees[(s.request - 1) * axes + 6]
+      and s.s7 <= frees[(s.request - 1) * axes + 7]) from asked s), true)
+    and coalesce((select bool_and(
+      h.s1 <= rooms[(h.owner - 1) * axes + 1] and h.s2 <= rooms[(h.owner - 1) * axes + 2]
+      and h.s3 <= rooms[(h.owner - 1) * axes + 3] and h.s4 <= rooms[(h.owner - 1) * axes + 4]
+      and h.s5 <= rooms[(h.owner - 1) * axes + 5] and h.s6 <= rooms[(h.owner - 1) * axes + 6]
+      and h.s7 <= rooms[(h.owner - 1) * axes + 7]) from held h), true)
+  into picked, picked_requests, fits;
+
+  if not fits then
+    picked := '{}';
+    picked_requests := '{}';
+    open line;
+    while cardinality(picked) < cardinality(seats) and misses < misses_max loop
+      fetch line into task;
       exit when not found;
       chosen := 0;
-      for i in first_open .. cardinality(numbers) loop
-        if wanted[i] = 0 then
+      for i in first_open .. cardinality(owners) loop
+        if owners[i] is null or maxes[i] = 0 then
           if i = first_open then first_open := i + 1; end if;
           continue;
         end if;
-        continue when task.image_name is not null and not images[i] ? task.image_name;
         owner := owners[i];
+        continue when task.image_name is not null and not images[owner] ? task.image_name;
         fits := true;
         for a in 1 .. axes loop
-          if task.resources[a] > free[(i - 1) * axes + a] or task.resources[a] > rooms[(owner - 1) * axes + a] then
+          if task.resources[a] > frees[(i - 1) * axes + a] or task.resources[a] > rooms[(owner - 1) * axes + a] then
             fits := false;
             exit;
           end if;
@@ -263,46 +335,141 @@ begin
       end if;
       for a in 1 .. axes loop
         if task.resources[a] > 0 then
-          free[(chosen - 1) * axes + a] := free[(chosen - 1) * axes + a] - task.resources[a];
+          frees[(chosen - 1) * axes + a] := frees[(chosen - 1) * axes + a] - task.resources[a];
           rooms[(owner - 1) * axes + a] := rooms[(owner - 1) * axes + a] - task.resources[a];
         end if;
       end loop;
-      wanted[chosen] := wanted[chosen] - 1;
-      still_wanted := still_wanted - 1;
-      picked_tasks := picked_tasks || task.id;
+      maxes[chosen] := maxes[chosen] - 1;
+      picked := picked || task.tid;
       picked_requests := picked_requests || chosen;
     end loop;
-    close queue;
+    close line;
   end if;
 
+  if cardinality(picked) = 0 then return; end if;
   return query
-  with picked as (
-    select p.task_id, p.request, l.lease_id, p.place
-    from unnest(picked_tasks, picked_requests) with ordinality p (task_id, request, place)
-    join unnest(lease_ids) with ordinality l (lease_id, place) using (place)
+  with taken as (
+    -- The rows are locked and never updated, so that their places hold.
+    delete from queue q using unnest(picked, picked_requests) with ordinality p (tid, request, place)
+    where q.ctid = p.tid
+    returning q.task_id, q.priority, q.rank, p.request, p.place
+  ), told as materialized (
+    select t.lease_id, t.id, t.key_id, t.fence + 1 as fence, t.attempts + 1 as attempt, t.attempts_max, t.resources,
+           t.last_seq + 1 as seq, t.spec, t.spec_digest, k.request, k.place, room_ids[owners[k.request]] as executor_id,
+           dsec_now() + ttl_ms * interval '1 ms' as expires_at
+    from taken k join tasks t on t.id = k.task_id
   ), granted as (
-    update tasks t
-    set state = 'leased', fence = t.fence + 1, attempts = t.attempts + 1, lease_id = p.lease_id,
-        executor_id = room_ids[owners[p.request]], lease_expires_at = dsec_now() + ttl, lease_end = null,
-        started_at = null, last_seq = t.last_seq + 1
-    from picked p where t.id = p.task_id
-    returning t.*, p.request, p.place
-  ), kept as (
-    insert into leases (id, task_id, fence, executor_id, granted_at)
-    select g.lease_id, g.id, g.fence, g.executor_id, at from granted g
-  ), logged as (
-    insert into task_events (task_id, seq, at, type, fence, state)
-    select g.id, g.last_seq, at, 'state', g.fence, 'leased' from granted g
+    insert into leases (id, task_id, executor_id, fence, attempt, attempts_max, resources, granted_at, leased_seq,
+      expires_at, cancel_requested, last_seq)
+    select o.lease_id, o.id, o.executor_id, o.fence, o.attempt, o.attempts_max, o.resources, at, o.seq,
+      o.expires_at, false, o.seq
+    from told o
   ), reached as (
-    select g.priority, max(g.rank) as rank from granted g group by g.priority
+    select k.priority, max(k.rank) as rank from taken k group by k.priority
   ), turned as (
     -- Whoever holds the row is bringing it up to date: virtual time need only be near, and claims must not queue for it.
     update turns u set rank = r.rank from reached r
     where u.priority = r.priority and u.rank < r.rank
       and u.priority in (select v.priority from turns v join reached using (priority) for update of v skip locked)
   )
-  select numbers[g.request], g.lease_id, g.id, g.fence, g.attempts, g.lease_expires_at, g.spec, g.spec_digest
-  from granted g order by g.place;
+  select o.request, o.lease_id, o.id, o.key_id, o.fence, o.attempt, o.expires_at, o.spec, o.spec_digest from told o order by o.place;
+end
+$$;
+
+-- Ends leases, of whichever tasks: item i is about lease_ids[i], if that lease is held with that fence by that executor.
+-- What is not, is left as it is and missing in the answer.
+--
+-- hows: completed, failed, released, or expired; one that is to be \`expired\` must have run out, all others must not.
+-- last_states: where the attempt's end leads to whatever came before; null where the task may have another attempt.
+-- results: of the task, should it end now. artifacts: \`digest=bytes\`, parted by spaces, that its key may name from now on.
+-- next_lease_ids: for the next attempt, should there be one.
+-- backoffs_ms: before the attempt after the first, the second, …; one that was given back needs none and does not count.
+--
+-- The end, its event, the attestation and what the key may name from now on are one statement.
+create function dsec_end(
+  lease_ids text[], fences bigint[], executor_ids text[], hows text[], last_states text[], reasons text[],
+  results text[], artifacts text[], attestation_ids text[], jwts text[], evidences text[], issued_ats text[],
+  next_lease_ids text[], backoffs_ms integer[], lost_while_cancelled text
+) returns table (
+  place integer, id text, key_id text, state text, spec json, spec_digest text, attempts integer, fence bigint,
+  executor_id text, cancel_requested boolean, created_at timestamptz, started_at timestamptz, finished_at timestamptz,
+  result json, attestation_id text
+)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+set enable_material = off set jit = off set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+  return query
+  with gone as (
+    delete from leases l
+    using unnest(lease_ids, fences, executor_ids, hows, last_states, reasons, results, artifacts, attestation_ids,
+      jwts, evidences, issued_ats, next_lease_ids) with ordinality
+      i (lease_id, fence, executor_id, how, last_state, reason, result, artifacts, attestation_id, jwt, evidence,
+         issued_at, next_lease_id, place)
+    where l.id = i.lease_id and l.fence = i.fence and l.executor_id = i.executor_id
+      and (l.expires_at <= dsec_now()) = (i.how = 'expired')
+    returning i.*, l.task_id, l.cancel_requested, l.attempt, l.granted_at, l.leased_seq, l.started_at, l.started_seq,
+      l.last_seq + 1 as seq, dsec_now() as at,
+      case when i.last_state is not null then i.last_state
+           when l.cancel_requested then 'cancelled'
+           when i.how = 'released' or l.attempt < l.attempts_max then 'queued'
+           else 'dead' end as next
+  ), ended as (
+    update tasks t set
+      state = g.next, fence = g.fence, last_seq = g.seq, cancel_requested = g.cancel_requested,
+      attempts = case when g.how = 'released' then g.attempt - 1 else g.attempt end,
+      lease_id = case when g.next = 'queued' then g.next_lease_id else t.lease_id end,
+      executor_id = case when g.next <> 'queued' then g.executor_id end,
+      lease_end = case when g.next <> 'queued' then g.how end,
+      leased_at = case when g.next <> 'queued' then g.granted_at end,
+      leased_seq = case when g.next <> 'queued' then g.leased_seq end,
+      started_at = case when g.next <> 'queued' then g.started_at end,
+      started_seq = case when g.next <> 'queued' then g.started_seq end,
+      finished_at = case when g.next <> 'queued' then g.at end,
+      reason = case when g.next = 'cancelled' then 'cancelled' when g.next <> 'queued' then g.reason end,
+      result = case when g.next = 'queued' then null
+                    when g.how = 'expired' and g.next = 'cancelled' then lost_while_cancelled
+                    else g.result end::json,
+      attestation_id = case when g.next <> 'queued' then g.attestation_id end
+    from gone g where t.id = g.task_id
+    returning t.*, g.place, g.how, g.at, g.artifacts
+  ), again as (
+    insert into queue (task_id, priority, rank, available_at, image_name, resources)
+    select e.id, e.priority, e.rank,
+           case when e.how = 'released' then e.at else e.at + backoffs_ms[e.attempts] * interval '1 ms' end,
+           e.image_name, e.resources
+    from ended e where e.state = 'queued'
+  ), past as (
+    insert into past_leases (id, task_id, fence, executor_id, lease_end)
+    select g.lease_id, g.task_id, g.fence, g.executor_id, g.how from gone g where g.next = 'queued'
+  ), told as (
+    insert into task_events (task_id, seq, at, type, fence, state, reason)
+    select g.task_id, s.seq, s.at, 'state', g.fence, s.state, s.reason
+    from gone g cross join lateral (values
+      (g.leased_seq, g.granted_at, 'leased', null), (g.started_seq, g.started_at, 'running', null),
+      (g.seq, g.at, 'queued', g.reason)
+    ) s (seq, at, state, reason)
+    where g.next = 'queued' and s.seq is not null
+  ), attested as (
+    insert into attestations (id, task_id, fence, jwt, evidence, issued_at)
+    select g.attestation_id, g.task_id, g.fence, g.jwt, g.evidence, g.issued_at::timestamptz
+    from gone g where g.attestation_id is not null
+  ), known as (
+    insert into artifacts (key_id, digest, size_bytes, created_at)
+    select e.key_id, split_part(a, '=', 1), max(split_part(a, '=', 2)::bigint), max(e.at)
+    from ended e cross join lateral unnest(string_to_array(e.artifacts, ' ')) a
+    group by 1, 2 order by 1, 2
+    on conflict do nothing
+  ), counted as (
+    insert into end_counts as c (state, part, count)
+    select g.next, pg_backend_pid() % 64, count(*) from gone g where g.next <> 'queued' group by g.next order by g.next
+    on conflict (state, part) do update set count = c.count + excluded.count
+  )
+  select e.place::integer, e.id, e.key_id, e.state, e.spec, e.spec_digest, e.attempts, e.fence, e.executor_id,
+         e.cancel_requested, e.created_at, e.started_at, e.finished_at, e.result, e.attestation_id
+  from ended e;
 end
 $$;
 `,

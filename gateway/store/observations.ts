@@ -76,7 +76,7 @@ type WaitingRow = { lease_id: LeaseId; fence: string; seq: number; key_id: KeyId
 /** Numbers are given out under the task's row lock. An idempotency key that was used names what it made then. */
 const ADD = `
 with task as materialized (
-  select t.id, t.state, t.executor_id from tasks t
+  select t.id, t.state, (select l.executor_id from leases l where l.id = t.lease_id) as executor_id from tasks t
   where t.id = $1 and ($2::text is null or t.key_id = $2) for update
 ),
 before as materialized (
@@ -101,15 +101,14 @@ from task left join added a on true left join before b on true`;
 
 /** Those of tasks that the executor holds, and that it has not said to have received. */
 const WAITING = `
-select t.lease_id, t.fence::text as fence, o.seq, o.key_id, o.at, o.content
-from tasks t join observations o on o.task_id = t.id
-where t.executor_id = $1 and t.state in ('leased', 'running') and t.lease_end is null and o.received_fence is null
+select l.id as lease_id, l.fence::text as fence, o.seq, o.key_id, o.at, o.content
+from leases l join observations o on o.task_id = l.task_id
+where l.executor_id = $1 and o.received_fence is null
 order by o.task_id, o.seq limit $2`;
 
 /** Of a lease that is another's by now nothing was received: the next attempt is to get it. */
 const RECEIVED = `
 update observations o set received_fence = i.fence
 from jsonb_to_recordset($2::text::jsonb) as i (lease_id text, fence bigint, through int)
-join leases l on l.id = i.lease_id
-join tasks t on t.id = l.task_id and t.lease_id = i.lease_id and t.fence = i.fence and t.executor_id = $1
-where o.task_id = t.id and o.seq <= i.through and o.received_fence is null`;
+join leases l on l.id = i.lease_id and l.fence = i.fence and l.executor_id = $1
+where o.task_id = l.task_id and o.seq <= i.through and o.received_fence is null`;

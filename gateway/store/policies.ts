@@ -11,7 +11,7 @@ export function policyStore({ sql }: StoreContext): Pick<Store, "getPolicy" | "r
   return {
     async getPolicy(taskId, keyId) {
       const [row] = await sql.query<{ policy: unknown; updated_at: Date | null }>(
-        `select coalesce(p.policy, t.spec -> 'policy') as policy, p.updated_at
+        `select coalesce(p.policy, (t.spec -> 'policy')::jsonb) as policy, p.updated_at
          from tasks t left join task_policies p on p.task_id = t.id
          where t.id = $1 and ($2::text is null or t.key_id = $2)`,
         [taskId, keyId],

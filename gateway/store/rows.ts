@@ -24,10 +24,18 @@ export type TaskRow = {
   attestation_id: AttestationId | null;
 };
 
-/** What `taskOf` reads, from `tasks t`. */
-export const TASK_COLUMNS =
-  "t.id, t.key_id, t.state, t.spec, t.spec_digest, t.attempts, t.fence, t.executor_id, t.cancel_requested, " +
-  "t.created_at, t.started_at, t.finished_at, t.result, t.attestation_id";
+/** A task and, while it is held, its lease. */
+export const TASK_FROM = "tasks t left join leases l on l.id = t.lease_id";
+
+export const TASK_STATE =
+  "case when l.id is null then t.state when l.started_at is null then 'leased' else 'running' end";
+
+/** What `taskOf` reads, from TASK_FROM. */
+export const TASK_COLUMNS = `t.id, t.key_id, ${TASK_STATE} as state, t.spec, t.spec_digest,
+  coalesce(l.attempt, t.attempts) as attempts, coalesce(l.fence, t.fence) as fence,
+  coalesce(l.executor_id, t.executor_id) as executor_id,
+  coalesce(l.cancel_requested, t.cancel_requested) as cancel_requested, t.created_at,
+  coalesce(l.started_at, t.started_at) as started_at, t.finished_at, t.result, t.attestation_id`;
 
 export function taskOf(row: TaskRow): Task {
   return {
@@ -38,7 +46,7 @@ export function taskOf(row: TaskRow): Task {
     spec_digest: row.spec_digest,
     attempts: row.attempts,
     fence: Number(row.fence),
-    executor_id: row.state === "queued" ? null : row.executor_id,
+    executor_id: row.executor_id,
     cancel_requested: row.cancel_requested,
     created_at: row.created_at.toISOString(),
     started_at: timeOf(row.started_at),

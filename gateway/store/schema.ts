@@ -12,6 +12,7 @@ import {
   doublePrecision,
   index,
   integer,
+  json,
   jsonb,
   pgTable,
   primaryKey,
@@ -49,15 +50,22 @@ export const artifacts = pgTable(
   (table) => [primaryKey({ columns: [table.keyId, table.digest] })],
 );
 
+/**
+ * A task as it was submitted and, once it ended, how. In between it is one row elsewhere: in `queue` until it is
+ * claimed, in `leases` while it is held. This row is written twice in a life without faults, and neither index nor
+ * page changes with the second time.
+ */
 export const tasks = pgTable(
   "tasks",
   {
     id: text("id").primaryKey(),
     keyId: text("key_id").notNull(),
     idempotencyKey: text("idempotency_key"),
-    state: text("state").notNull(),
-    spec: jsonb("spec").notNull(),
+    /** The lease that is held or was the last; while the task is queued, the one that will be granted next. */
+    leaseId: text("lease_id").notNull(),
     specDigest: text("spec_digest").notNull(),
+    /** Kept as it came: it is handed out whole, and parsing it into jsonb costs more than storing it. */
+    spec: json("spec").notNull(),
     labels: jsonb("labels").notNull(),
     /** The image's name where only executors that have it may run the task; null for `host` and digests. */
     imageName: text("image_name"),
@@ -65,46 +73,98 @@ export const tasks = pgTable(
     priority: smallint("priority").notNull(),
     /** Place in the fair order among tasks of one priority: start tag of start-time fair queueing. */
     rank: bigint("rank", { mode: "number" }).notNull(),
-    /** Not to be claimed before: the back-off of a retry. */
-    availableAt: time("available_at").notNull(),
-    attempts: integer("attempts").notNull(),
     attemptsMax: integer("attempts_max").notNull(),
-    /** The latest lease. It stays after its end, so that a repeated or late call can be told what became of it. */
-    leaseId: text("lease_id"),
+    createdAt: time("created_at").notNull(),
+    /** `queued` until the last state. Whether it is held meanwhile, and runs, its lease says. */
+    state: text("state").notNull(),
+    /** As of the latest attempt that ended; that of a held task its lease says. So are all the columns below. */
     fence: bigint("fence", { mode: "number" }).notNull(),
+    attempts: integer("attempts").notNull(),
     executorId: text("executor_id"),
-    leaseExpiresAt: time("lease_expires_at"),
-    /** Null while held; then completed, failed, released or expired. */
+    /** How the last attempt's lease ended: completed, failed, released, expired. Null where there was none. */
     leaseEnd: text("lease_end"),
     cancelRequested: boolean("cancel_requested").notNull(),
     /** `seq` of the task's latest event. */
     lastSeq: integer("last_seq").notNull(),
-    createdAt: time("created_at").notNull(),
+    /** When the last attempt of an ended task was granted and started, and the `seq` of those events. */
+    leasedAt: time("leased_at"),
+    leasedSeq: integer("leased_seq"),
     startedAt: time("started_at"),
+    startedSeq: integer("started_seq"),
     finishedAt: time("finished_at"),
-    result: jsonb("result"),
+    /** Why it came to its last state. */
+    reason: text("reason"),
+    result: json("result"),
     attestationId: text("attestation_id"),
   },
   (table) => [
     index("tasks_by_key").on(table.keyId, table.id),
+    uniqueIndex("tasks_lease").on(table.leaseId),
     uniqueIndex("tasks_idempotency")
       .on(table.keyId, table.idempotencyKey)
       .where(sql`idempotency_key is not null`),
-    index("tasks_queue").on(desc(table.priority), table.rank, table.id).where(sql`state = 'queued'`),
-    // Not over the expiry: renewing then changes no index, and the tasks that are held at once are few enough to look at.
-    index("tasks_held").on(table.executorId).where(sql`state in ('leased', 'running')`),
     index("tasks_labels").using("gin", sql`labels jsonb_path_ops`).where(sql`labels <> '{}'::jsonb`),
   ],
 );
 
-/** Every lease ever granted; only inserted. What became of it stands in its task. */
-export const leases = pgTable("leases", {
+/** Tasks that wait to be claimed. Rows are inserted and deleted, never updated. */
+export const queue = pgTable(
+  "queue",
+  {
+    taskId: text("task_id").notNull(),
+    rank: bigint("rank", { mode: "number" }).notNull(),
+    /** Not to be claimed before: the back-off of a retry. */
+    availableAt: time("available_at").notNull(),
+    priority: smallint("priority").notNull(),
+    imageName: text("image_name"),
+    resources: vector("resources"),
+  },
+  (table) => [index("queue_order").on(desc(table.priority), table.rank, table.taskId)],
+);
+
+/** Leases that are held. */
+export const leases = pgTable(
+  "leases",
+  {
+    id: text("id").primaryKey(),
+    taskId: text("task_id").notNull(),
+    executorId: text("executor_id").notNull(),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    attempt: integer("attempt").notNull(),
+    attemptsMax: integer("attempts_max").notNull(),
+    resources: vector("resources"),
+    grantedAt: time("granted_at").notNull(),
+    leasedSeq: integer("leased_seq").notNull(),
+    expiresAt: time("expires_at").notNull(),
+    cancelRequested: boolean("cancel_requested").notNull(),
+    /** `seq` of the task's latest event. */
+    lastSeq: integer("last_seq").notNull(),
+    startedAt: time("started_at"),
+    startedSeq: integer("started_seq"),
+  },
+  // Not over the expiry: renewing then changes no index, and the leases that are held at once are few enough to look at.
+  (table) => [index("leases_held").on(table.executorId)],
+);
+
+/** Leases that ended with their task queued again, so that a late or repeated call can be told what became of them. */
+export const pastLeases = pgTable("past_leases", {
   id: text("id").primaryKey(),
   taskId: text("task_id").notNull(),
   fence: bigint("fence", { mode: "number" }).notNull(),
   executorId: text("executor_id").notNull(),
-  grantedAt: time("granted_at").notNull(),
+  leaseEnd: text("lease_end").notNull(),
 });
+
+/** How many tasks came to each last state, in as many parts as keep those who count from meeting. */
+export const endCounts = pgTable(
+  "end_counts",
+  {
+    state: text("state").notNull(),
+    part: smallint("part").notNull(),
+    count: bigint("count", { mode: "number" }).notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.state, table.part] })],
+);
 
 /** Highest rank that was given to a key's tasks at a priority. */
 export const shares = pgTable(
@@ -123,6 +183,10 @@ export const turns = pgTable("turns", {
   rank: bigint("rank", { mode: "number" }).notNull(),
 });
 
+/**
+ * Live output, and the state events of attempts after which a task was queued again. Other state events are not
+ * written a second time: their `seq` and time stand in the task and its lease.
+ */
 export const taskEvents = pgTable(
   "task_events",
   {

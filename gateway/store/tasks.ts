@@ -1,12 +1,22 @@
 import { DsecError } from "#core/errors.ts";
-import { type Digest, isDigest, type KeyId, type TaskId } from "#core/ids.ts";
+import { type Digest, type ExecutorId, isDigest, type KeyId, newId, type TaskId } from "#core/ids.ts";
 import { isFinal, TASK_STATES, type TaskState } from "#core/task.ts";
 import type { Task, TaskSpec } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
+import { column, rowsOf } from "./columns.ts";
 import { decodeCursor, pageOf } from "./cursor.ts";
 import { endedWithoutResult } from "./ends.ts";
-import { type EventRow, eventOf, TASK_COLUMNS, type TaskRow, taskOf, vectorOfWire } from "./rows.ts";
+import {
+  type EventRow,
+  eventOf,
+  TASK_COLUMNS,
+  TASK_FROM,
+  TASK_STATE,
+  type TaskRow,
+  taskOf,
+  vectorOfWire,
+} from "./rows.ts";
 import { isPoison, type Parameter } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 import { storableJson } from "./text.ts";
@@ -16,14 +26,16 @@ type TaskMethods = "submitTask" | "getTask" | "listTasks" | "cancelTask" | "list
 export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods> {
   const submit = coalesce<Submission, Submitted>({
     run: submitBatch,
-    weigh: (submission) => 1 + submission.json.length / 8192,
+    weigh: ({ specJson }) => 1 + specJson.length / 8192,
     mayBePoisoned: isPoison,
   });
 
   async function submitBatch(submissions: Submission[]): Promise<(Submitted | Error)[]> {
-    const rows = await sql.query<{ id: TaskId; created_at: Date }>(SUBMIT, [
-      `[${submissions.map((submission) => submission.json).join(",")}]`,
-    ]);
+    const mayRepeat = submissions.some(({ idempotencyKey }) => idempotencyKey !== null);
+    const rows = await sql.query<{ id: TaskId; created_at: Date }>(
+      mayRepeat ? SUBMIT_ONCE : SUBMIT,
+      submissionColumns(submissions),
+    );
     const createdAt = new Map(rows.map((row) => [row.id, row.created_at]));
     if (rows.length > 0) wake.notify("queue");
     return Promise.all(
@@ -38,7 +50,7 @@ export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods>
   async function submittedBefore(submission: Submission): Promise<Submitted | Error> {
     const { keyId, idempotencyKey, specDigest, id } = submission;
     const [row] = await sql.query<TaskRow>(
-      `select ${TASK_COLUMNS} from tasks t where t.key_id = $1 and t.idempotency_key = $2`,
+      `select ${TASK_COLUMNS} from ${TASK_FROM} where t.key_id = $1 and t.idempotency_key = $2`,
       [keyId, idempotencyKey],
     );
     if (!row) return new Error(`task ${id} was neither stored nor is it a repetition`);
@@ -52,26 +64,11 @@ export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods>
   }
 
   return {
-    submitTask(task) {
-      const { spec } = task;
-      const json = storableJson({
-        id: task.id,
-        key_id: task.keyId,
-        idempotency_key: task.idempotencyKey,
-        spec,
-        spec_digest: task.specDigest,
-        labels: spec.labels,
-        image_name: imageName(spec.image),
-        resources: vectorOfWire(spec.resources),
-        priority: spec.priority,
-        attempts_max: spec.retries + 1,
-      });
-      return submit({ ...task, json });
-    },
+    submitTask: (task) => submit({ ...task, specJson: storableJson(task.spec) }),
 
     async getTask(id, keyId) {
       const [row] = await sql.query<TaskRow>(
-        `select ${TASK_COLUMNS} from tasks t where t.id = $1 and ($2::text is null or t.key_id = $2)`,
+        `select ${TASK_COLUMNS} from ${TASK_FROM} where t.id = $1 and ($2::text is null or t.key_id = $2)`,
         [id, keyId],
       );
       if (!row) throw taskNotFound(id);
@@ -85,7 +82,7 @@ export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods>
       const where = (condition: string, parameter: Parameter) =>
         conditions.push(condition.replace("?", `$${parameters.push(parameter)}`));
       if (keyId !== null) where("t.key_id = ?", keyId);
-      if (state !== undefined) where("t.state = ?", state);
+      if (state !== undefined) where(`${TASK_STATE} = ?`, state);
       if (label) {
         where(
           "t.labels <> '{}'::jsonb and t.labels @> ?::text::jsonb",
@@ -94,39 +91,34 @@ export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods>
       }
       if (cursor !== undefined) where("t.id < ?", decodeCursor(cursor, "task"));
       const rows = await sql.query<TaskRow>(
-        `select ${TASK_COLUMNS} from tasks t where ${conditions.join(" and ")} order by t.id desc limit $1`,
+        `select ${TASK_COLUMNS} from ${TASK_FROM} where ${conditions.join(" and ")} order by t.id desc limit $1`,
         parameters,
       );
       return pageOf(rows, limit, taskOf);
     },
 
     async cancelTask(id, keyId) {
-      const ended = endedWithoutResult("cancelled", "cancelled while it was queued");
-      const [row] = await sql.query<TaskRow & { changed: boolean }>(CANCEL, [id, keyId, storableJson(ended)]);
-      if (row) {
-        wake.notify(`task:${id}`);
-        if (!isFinal(row.state) && row.executor_id !== null) wake.notify(`cancel:${row.executor_id}`);
-        return taskOf(row);
+      const ended = storableJson(endedWithoutResult("cancelled", "cancelled while it was queued"));
+      for (let tries = 0; tries < CANCEL_TRIES_MAX; tries++) {
+        const [row] = await sql.query<{ executor_id: ExecutorId | null }>(CANCEL, [id, keyId, ended]);
+        const task = await this.getTask(id, keyId);
+        if (row) {
+          wake.notify(`task:${id}`);
+          if (row.executor_id !== null) wake.notify(`cancel:${row.executor_id}`);
+        }
+        // Neither in the queue nor held when the statement looked: it is on its way from one to the other.
+        if (row || isFinal(task.state)) return task;
       }
-      return this.getTask(id, keyId);
+      throw new DsecError("STORE_UNAVAILABLE", `task ${id} was changing; try again`);
     },
 
     async listEvents(taskId, after, limit) {
-      const rows = await sql.query<EventRow>(
-        `select seq, at, type, fence, state, reason, stream, "offset", data from task_events
-         where task_id = $1 and seq > $2 order by seq limit $3`,
-        [taskId, after, limit],
-      );
+      const rows = await sql.query<EventRow>(EVENTS, [taskId, after, limit]);
       return rows.map(eventOf);
     },
 
     async countTasks() {
-      const rows = await sql.transaction(async (query) => {
-        await query("set local enable_seqscan = on"); // reads everything: in order, then
-        return query<{ state: TaskState; count: number }>(
-          "select state, count(*)::float8 as count from tasks group by state",
-        );
-      });
+      const rows = await sql.query<{ state: TaskState; count: number }>(COUNTS);
       const counts = Object.fromEntries(TASK_STATES.map((state) => [state, 0])) as Record<TaskState, number>;
       for (const row of rows) counts[row.state] = row.count;
       return counts;
@@ -145,25 +137,52 @@ type Submission = {
   spec: TaskSpec;
   specDigest: Digest;
   idempotencyKey: string | null;
-  /** The row to be, as JSON. */
-  json: string;
+  specJson: string;
 };
+
+/** How often a cancellation looks for a task that changes hands just then. */
+const CANCEL_TRIES_MAX = 10;
+
+function submissionColumns(submissions: Submission[]): string[] {
+  const of = (value: (submission: Submission) => string | number | null) => column(submissions.map(value));
+  return [
+    of(({ id }) => id),
+    of(({ keyId }) => keyId),
+    of(({ idempotencyKey }) => idempotencyKey),
+    of(() => newId("lease")),
+    of(({ specJson }) => specJson),
+    of(({ specDigest }) => specDigest),
+    of(({ spec }) => storableJson(spec.labels)),
+    of(({ spec }) => imageName(spec.image)),
+    of(({ spec }) => `{${vectorOfWire(spec.resources)}}`),
+    of(({ spec }) => spec.priority),
+    of(({ spec }) => spec.retries + 1),
+  ];
+}
 
 /**
  * Start-time fair queueing (Goyal, Vin, Cheng 1996), with one task as the unit of service: a task's rank is one
  * more than the larger of its key's last rank and the virtual time. A key's backlog spreads out over the ranks to
- * come, and a key that comes later starts at the present, so that neither starves the other. Rows are inserted in
- * the order of their unique keys, so that two batches cannot wait for each other.
+ * come, and a key that comes later starts at the present, so that neither starves the other.
  */
-const SUBMIT = `
+const submission = (conflict: string) => `
 with clock as materialized (select dsec_now() as at),
 input as materialized (
-  select * from rows from (
-    jsonb_to_recordset($1::text::jsonb) as (
-      id text, key_id text, idempotency_key text, spec jsonb, spec_digest text, labels jsonb, image_name text,
-      resources int[], priority smallint, attempts_max int)
-  ) with ordinality as i(id, key_id, idempotency_key, spec, spec_digest, labels, image_name, resources, priority,
-    attempts_max, place)
+  select id, key_id, idempotency_key, lease_id, spec::json as spec, spec_digest, labels::jsonb as labels, image_name,
+         resources::int[] as resources, priority::smallint as priority, attempts_max::int as attempts_max, place
+  from ${rowsOf(
+    "id",
+    "key_id",
+    "idempotency_key",
+    "lease_id",
+    "spec",
+    "spec_digest",
+    "labels",
+    "image_name",
+    "resources",
+    "priority",
+    "attempts_max",
+  )}
 ),
 grown as (
   insert into shares as s (key_id, priority, last_rank)
@@ -179,38 +198,80 @@ placed as (
   from input i join grown g using (key_id, priority)
 ),
 stored as (
-  insert into tasks (id, key_id, idempotency_key, state, spec, spec_digest, labels, image_name, resources, priority,
-    rank, available_at, attempts, attempts_max, fence, cancel_requested, last_seq, created_at)
-  select p.id, p.key_id, p.idempotency_key, 'queued', p.spec, p.spec_digest, p.labels, p.image_name, p.resources,
-    p.priority, p.rank, c.at, 0, p.attempts_max, 0, false, 1, c.at
-  from placed p cross join clock c order by p.key_id, p.idempotency_key, p.place
-  on conflict do nothing
-  returning id, created_at
+  insert into tasks (id, key_id, idempotency_key, lease_id, spec_digest, spec, labels, image_name, resources, priority,
+    rank, attempts_max, created_at, state, fence, attempts, cancel_requested, last_seq)
+  select p.id, p.key_id, p.idempotency_key, p.lease_id, p.spec_digest, p.spec, p.labels, p.image_name, p.resources,
+    p.priority, p.rank, p.attempts_max, c.at, 'queued', 0, 0, false, 1
+  from placed p cross join clock c ${conflict}
+  returning id, priority, rank, image_name, resources, created_at
 ),
-logged as (
-  insert into task_events (task_id, seq, at, type, fence, state)
-  select s.id, 1, s.created_at, 'state', 0, 'queued' from stored s
+queued as (
+  insert into queue (task_id, priority, rank, available_at, image_name, resources)
+  select s.id, s.priority, s.rank, s.created_at, s.image_name, s.resources from stored s
 )
 select id, created_at from stored`;
 
+const SUBMIT = submission("");
+/** Rows are inserted in the order of their unique keys, so that two batches cannot wait for each other. */
+const SUBMIT_ONCE = submission("order by p.key_id, p.idempotency_key, p.place on conflict do nothing");
+
 /** Queued: ends at once. Held: the holder is told. No row where the task is final, unknown or another key's. */
 const CANCEL = `
-with changed as (
-  update tasks t
-  set cancel_requested = true,
-      state = case when t.state = 'queued' then 'cancelled' else t.state end,
-      finished_at = case when t.state = 'queued' then dsec_now() end,
-      result = case when t.state = 'queued' then $3::text::jsonb end,
-      last_seq = case when t.state = 'queued' then t.last_seq + 1 else t.last_seq end
-  where t.id = $1 and ($2::text is null or t.key_id = $2) and t.state in ('queued', 'leased', 'running')
-  returning t.*
+with task as materialized (
+  select t.id, t.lease_id, t.priority, t.rank from tasks t where t.id = $1 and ($2::text is null or t.key_id = $2)
 ),
-logged as (
-  insert into task_events (task_id, seq, at, type, fence, state, reason)
-  select t.id, t.last_seq, t.finished_at, 'state', t.fence, t.state, 'cancelled'
-  from changed t where t.state = 'cancelled'
+taken as (
+  delete from queue q using task t where q.priority = t.priority and q.rank = t.rank and q.task_id = t.id
+  returning q.task_id
+),
+ended as (
+  update tasks t set state = 'cancelled', reason = 'cancelled', cancel_requested = true, result = $3::text::json,
+    finished_at = dsec_now(), last_seq = t.last_seq + 1
+  where t.id = any (array(select task_id from taken))
+  returning t.state
+),
+counted as (
+  insert into end_counts as c (state, part, count) select state, pg_backend_pid() % 64, 1 from ended
+  on conflict (state, part) do update set count = c.count + 1
+),
+asked as (
+  update leases l set cancel_requested = true where l.id = any (array(select lease_id from task))
+  returning l.executor_id
 )
-select ${TASK_COLUMNS} from changed t`;
+select null as executor_id from ended union all select executor_id from asked`;
+
+/** Those that the task and its lease tell of, and those that are written down. */
+const EVENTS = `
+with task as materialized (
+  select t.created_at, t.state, t.reason, t.finished_at, t.last_seq, coalesce(l.fence, t.fence) as fence,
+         coalesce(l.granted_at, t.leased_at) as leased_at, coalesce(l.leased_seq, t.leased_seq) as leased_seq,
+         coalesce(l.started_at, t.started_at) as started_at, coalesce(l.started_seq, t.started_seq) as started_seq
+  from ${TASK_FROM} where t.id = $1
+),
+told as (
+  select s.* from task t cross join lateral (values
+    (1, t.created_at, 0, 'queued', null),
+    (t.leased_seq, t.leased_at, t.fence, 'leased', null),
+    (t.started_seq, t.started_at, t.fence, 'running', null),
+    (t.last_seq, t.finished_at, t.fence, t.state, t.reason)
+  ) s (seq, at, fence, state, reason)
+  where s.seq is not null and s.at is not null and s.seq > $2::int
+),
+written as (
+  select * from task_events where task_id = $1 and seq > $2::int order by seq limit $3::int
+)
+select seq, at, 'state' as type, fence, state, reason, null as stream, null as "offset", null as data from told
+union all
+select seq, at, type, fence, state, reason, stream, "offset"::text, data from written
+order by seq limit $3::int`;
+
+/** What waits and what is held is counted; ends were counted as they came. */
+const COUNTS = `
+select 'queued' as state, count(*)::float8 as count from queue
+union all
+select case when started_at is null then 'leased' else 'running' end, count(*)::float8 from leases group by 1
+union all
+select state, sum(count)::float8 from end_counts group by state`;
 
 /** `host` and digests run anywhere; a name runs only where the executor says that it has it. */
 function imageName(image: string): string | null {

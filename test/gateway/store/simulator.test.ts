@@ -168,7 +168,7 @@ async function beat({ store }: World, id: ExecutorId): Promise<void> {
 async function drain(world: World): Promise<void> {
   for (let round = 0; round < 200; round++) {
     const counts = await world.sql.query<{ open: number }>(
-      "select count(*)::int as open from tasks where state in ('queued', 'leased', 'running')",
+      "select count(*)::int as open from tasks where state = 'queued'",
     );
     if (counts[0]?.open === 0) return;
     await passTime(world, LIMITS.leaseTtlMs + LIMITS.retryBackoffMaxMs);
@@ -183,9 +183,9 @@ async function drain(world: World): Promise<void> {
 async function checkCapacity({ sql }: World): Promise<void> {
   const rows = await sql.query<{ fits: boolean }>(
     `select x.capacity[u.axis] >= sum(u.amount) as fits
-     from tasks t join executors x on x.id = t.executor_id
-     cross join unnest(t.resources) with ordinality u(amount, axis)
-     where t.state in ('leased', 'running') group by x.id, x.capacity, u.axis`,
+     from leases l join executors x on x.id = l.executor_id
+     cross join unnest(l.resources) with ordinality u(amount, axis)
+     group by x.id, x.capacity, u.axis`,
   );
   expect(
     rows.every(({ fits }) => fits),

@@ -120,9 +120,12 @@ export async function claim(store: Store, executorId: ExecutorId, free = ROOMY):
   return lease;
 }
 
-/** Clears the table of what earlier tests left unfinished. */
+/** Forgets what earlier tests left unfinished. */
 export async function emptyQueue({ sql }: Context): Promise<void> {
-  await sql.query("update tasks set state = 'cancelled' where state in ('queued', 'leased', 'running')");
+  await sql.query(
+    `with waiting as (delete from queue), held as (delete from leases)
+     update tasks set state = 'cancelled' where state = 'queued'`,
+  );
 }
 
 export const holdOf = ({ lease_id, fence }: Lease): Hold => ({ lease_id, fence });
