@@ -11,82 +11,10 @@
 #include <sstream>
 
 #include "base/files.h"
+#include "launcher/cgroup_hierarchies.h"
 
 namespace dsec {
 namespace {
-
-constexpr const char* kRequired[] = {"cpu", "memory", "pids"};
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::stringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
-// The cgroup mounts of this process, from proc_pid_mountinfo(5).
-struct MountedCgroup {
-  std::string path;
-  bool is_v2;
-  std::vector<std::string> options;
-};
-
-Result<std::vector<MountedCgroup>> mounted_cgroups() {
-  TRY_ASSIGN(content, read_file(AT_FDCWD, "/proc/self/mountinfo"));
-  std::vector<MountedCgroup> mounts;
-  for (const std::string& line : split(content, '\n')) {
-    size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    const std::vector<std::string> before = split(line.substr(0, dash), ' ');
-    const std::vector<std::string> after = split(line.substr(dash + 3), ' ');
-    if (before.size() < 5 || after.size() < 3) continue;
-    if (after[0] == "cgroup") mounts.push_back({before[4], false, split(after[2], ',')});
-    if (after[0] == "cgroup2") mounts.push_back({before[4], true, {}});
-  }
-  return mounts;
-}
-
-bool contains(const std::vector<std::string>& all, const std::string& one) {
-  return std::find(all.begin(), all.end(), one) != all.end();
-}
-
-// v2, where it holds every controller that is needed: they are then enabled for the groups below the root.
-Result<std::vector<Hierarchy>> v2_hierarchy(const std::vector<MountedCgroup>& mounts) {
-  for (const MountedCgroup& mount : mounts) {
-    if (!mount.is_v2) continue;
-    TRY_ASSIGN(available, read_file(AT_FDCWD, mount.path + "/cgroup.controllers"));
-    while (!available.empty() && available.back() == '\n') available.pop_back();
-    Hierarchy hierarchy{mount.path, split(available, ' ')};
-    if (!std::all_of(std::begin(kRequired), std::end(kRequired), [&](const char* c) { return hierarchy.has(c); })) continue;
-    for (const char* controller : {"cpu", "memory", "pids", "io"}) {
-      if (!hierarchy.has(controller)) continue;
-      Result<void> enabled = write_file(AT_FDCWD, mount.path + "/cgroup.subtree_control", std::string("+") + controller);
-      if (enabled) continue;
-      Error error = std::move(enabled).error().with_code("HOST_UNSUITABLE");
-      if (error.number == EBUSY) error.object += " (processes sit in this cgroup: run in a delegated one, Delegate=yes)";
-      return error;
-    }
-    return std::vector<Hierarchy>{std::move(hierarchy)};
-  }
-  return std::vector<Hierarchy>{};
-}
-
-std::vector<Hierarchy> v1_hierarchies(const std::vector<MountedCgroup>& mounts) {
-  std::vector<Hierarchy> hierarchies;
-  std::vector<std::string> seen;
-  for (const MountedCgroup& mount : mounts) {
-    if (mount.is_v2) continue;
-    Hierarchy hierarchy{mount.path, {}};
-    for (const char* controller : {"cpu", "cpuacct", "memory", "pids", "blkio"}) {
-      // The same hierarchy may be mounted twice.
-      if (!contains(mount.options, controller) || contains(seen, controller)) continue;
-      hierarchy.controllers.push_back(controller);
-      seen.push_back(controller);
-    }
-    if (!hierarchy.controllers.empty()) hierarchies.push_back(std::move(hierarchy));
-  }
-  return hierarchies;
-}
 
 std::vector<std::string> child_folders(const std::string& path) {
   std::vector<std::string> names;
@@ -100,36 +28,26 @@ std::vector<std::string> child_folders(const std::string& path) {
   return names;
 }
 
+// Of the group and those below it. Version 2 does it in one stroke (cgroup.kill, Linux 5.14), which no fork outruns.
 void kill_members(const std::string& path) {
+  if (write_file(AT_FDCWD, path + "/cgroup.kill", "1")) return;
   for (const std::string& name : child_folders(path)) kill_members(path + "/" + name);
   Result<std::string> members = read_file(AT_FDCWD, path + "/cgroup.procs");
   if (!members) return;
-  for (const std::string& line : split(*members, '\n')) {
-    int pid = std::atoi(line.c_str());
+  std::stringstream lines(*members);
+  for (pid_t pid = 0; lines >> pid;) {
     if (pid > 1) ::kill(pid, SIGKILL);
   }
 }
 
 }  // namespace
 
-bool Hierarchy::has(const std::string& controller) const { return contains(controllers, controller); }
-
 Result<Cgroups> Cgroups::detect(std::string prefix) {
+  TRY_ASSIGN(found, find_hierarchies());
   Cgroups cgroups;
   cgroups.prefix_ = std::move(prefix);
-  TRY_ASSIGN(mounts, mounted_cgroups());
-  TRY_ASSIGN(found, v2_hierarchy(mounts));
-  cgroups.interface_ = cgroup_v2();
-  if (found.empty()) {
-    found = v1_hierarchies(mounts);
-    cgroups.interface_ = cgroup_v1();
-  }
-  for (const char* controller : kRequired) {
-    if (std::any_of(found.begin(), found.end(), [&](const Hierarchy& h) { return h.has(controller); })) continue;
-    return Error{"cgroup controller", std::string(controller) + " is in no mounted hierarchy; mount or delegate it", 0,
-                 "HOST_UNSUITABLE"};
-  }
-  cgroups.hierarchies_ = std::make_shared<std::vector<Hierarchy>>(std::move(found));
+  cgroups.interface_ = std::move(found.interface);
+  cgroups.hierarchies_ = std::make_shared<std::vector<Hierarchy>>(std::move(found.all));
   return cgroups;
 }
 
@@ -141,9 +59,11 @@ Result<Cgroup> Cgroups::create(const std::string& id, const Limits& limits, cons
       if (::mkdir(path.c_str(), 0755) != 0) return failed("mkdir", path);
       group.folders_.push_back({&hierarchy, path, Fd(), Fd()});
       TRY_ASSIGN(directory, open_at(AT_FDCWD, path, O_RDONLY | O_DIRECTORY));
-      TRY_ASSIGN(attach, open_at(directory.get(), interface_->attach_file(), O_WRONLY));
+      if (const char* file = interface_->attach_file()) {
+        TRY_ASSIGN(attach, open_at(directory.get(), file, O_WRONLY));
+        group.folders_.back().attach = std::move(attach);
+      }
       group.folders_.back().directory = std::move(directory);
-      group.folders_.back().attach = std::move(attach);
     }
     return group.apply(interface_->settings(limits, device));
   }();
@@ -173,9 +93,14 @@ Result<Cgroup> Cgroup::open(const std::vector<std::pair<const Hierarchy*, std::s
   return group;
 }
 
+int Cgroup::birthplace() const {
+  const Folder& first = folders_.front();
+  return first.attach ? -1 : first.directory.get();
+}
+
 Result<void> Cgroup::attach_self() const {
   for (const Folder& folder : folders_) {
-    if (::write(folder.attach.get(), "0", 1) != 1) return failed("write", folder.path + " 0");
+    if (folder.attach && ::write(folder.attach.get(), "0", 1) != 1) return failed("write", folder.path + " 0");
   }
   return {};
 }

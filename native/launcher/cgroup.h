@@ -46,7 +46,8 @@ class CgroupInterface {
  public:
   virtual ~CgroupInterface() = default;
   virtual const char* version() const = 0;
-  // File that moves the writer itself by "0". On v1 `tasks`, which takes no host-wide lock for that.
+  // File that moves the writer itself by "0". On v1 `tasks`, which takes no host-wide lock for that. None on v2, whose
+  // `cgroup.procs` does take one: there a process is born in its group.
   virtual const char* attach_file() const = 0;
   // Everything but the CPU quota. `device` is "major:minor" of the disk; empty when no IOPS are limited.
   virtual std::vector<Setting> settings(const Limits& limits, const std::string& device) const = 0;
@@ -66,7 +67,9 @@ class Cgroup {
  public:
   // Over folders that are there already.
   static Result<Cgroup> open(const std::vector<std::pair<const Hierarchy*, std::string>>& folders);
-  // Moves the calling process in.
+  // Descriptor of the group that the process is to be born in (see clone.h), or -1 where it moves in itself.
+  int birthplace() const;
+  // Moves the calling process in, where it was not born in it.
   Result<void> attach_self() const;
   // No more processes will be moved in: gives the descriptors for it back.
   void seal();

@@ -21,7 +21,7 @@ std::optional<int64_t> write_iops(const std::string& content) {
 class V2 : public CgroupInterface {
  public:
   const char* version() const override { return "v2"; }
-  const char* attach_file() const override { return "cgroup.procs"; }
+  const char* attach_file() const override { return nullptr; }
 
   std::vector<Setting> settings(const Limits& limits, const std::string& device) const override {
     std::vector<Setting> settings = {

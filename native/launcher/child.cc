@@ -17,6 +17,7 @@
 
 #include "base/files.h"
 #include "launcher/capabilities.h"
+#include "launcher/clone.h"
 #include "launcher/devices.h"
 #include "launcher/in_root.h"
 #include "launcher/mounts.h"
@@ -137,7 +138,7 @@ Result<void> run(const ChildPlan& plan) {
 
 // Runs in the launcher's memory while the launcher is suspended (CLONE_VM | CLONE_VFORK): what it returns is a plain
 // value there. It never comes back from a success.
-int child_main(void* argument) {
+void child_main(void* argument) {
   auto* start = static_cast<Start*>(argument);
   start->result = run(*start->plan);
   ::_exit(1);
@@ -153,19 +154,19 @@ Result<void> reserve_launch_descriptors() {
   return {};
 }
 
-Result<Child> start_child(const ChildPlan& plan) {
+Result<Cloned> start_child(const ChildPlan& plan) {
   constexpr size_t kStackBytes = 256 * 1024;
   static char* stack = static_cast<char*>(::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0));
   if (stack == MAP_FAILED) return failed("mmap", "a stack");
   Start start{&plan, {}};
-  int pidfd = -1;
-  constexpr int kFlags = CLONE_NEWPID | CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_PIDFD | SIGCHLD;
-  pid_t pid = ::clone(child_main, stack + kStackBytes, kFlags, &start, &pidfd);
-  if (pid < 0) return failed("clone", "CLONE_NEWPID");
-  Child child{pid, Fd(pidfd)};
+  TRY_ASSIGN(child, clone_process({.flags = CLONE_NEWPID | CLONE_VM | CLONE_VFORK | CLONE_FILES,
+                                   .stack = stack,
+                                   .stack_bytes = kStackBytes,
+                                   .cgroup = plan.cgroup->birthplace()},
+                                  child_main, &start));
   if (start.result) return child;
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  while (::waitpid(child.pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   return std::move(start.result).error();
 }

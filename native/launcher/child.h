@@ -1,4 +1,4 @@
-// What the process that becomes pid 1 of a sandbox does between clone(2) and execveat(2), in the order the kernel needs.
+// What the process that becomes pid 1 of a sandbox does between clone3(2) and execveat(2), in the order the kernel needs.
 #pragma once
 
 #include <sys/types.h>
@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 #include "launcher/cgroup.h"
+#include "launcher/clone.h"
 #include "launcher/seccomp.h"
 
 namespace dsec {
@@ -43,12 +44,7 @@ struct ChildPlan {
   std::vector<char*> environment;  // ends with nullptr
 };
 
-struct Child {
-  pid_t pid;
-  Fd pidfd;
-};
-
 // Starts the child and returns once it executes init, which then waits for a byte on its control socket.
-Result<Child> start_child(const ChildPlan& plan);
+Result<Cloned> start_child(const ChildPlan& plan);
 
 }  // namespace dsec

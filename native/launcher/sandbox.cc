@@ -180,7 +180,7 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     TRY(place(errors.write_end, launch_descriptor::kStderr));
     TRY(place(control, launch_descriptor::kControl));
     TRY(place(host.init, launch_descriptor::kInit));
-    Result<Child> started = start_child(child);
+    Result<Cloned> started = start_child(child);
     clear_launch_descriptors();
     if (!started) return std::move(started).error();
     sandbox.cgroup_.seal();
