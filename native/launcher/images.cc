@@ -19,9 +19,13 @@ constexpr unsigned kAttributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_A
 
 // A loop device that frees itself when its last user goes, so that no death of ours can leave it behind.
 Result<Fd> attach_loop_device(int file, std::string& path) {
-  TRY_ASSIGN(control, open_at(AT_FDCWD, "/dev/loop-control", O_RDWR));
+  Result<Fd> control = open_at(AT_FDCWD, "/dev/loop-control", O_RDWR);
+  if (!control) {
+    return Error{"open", "/dev/loop-control (before Linux 6.12 images need loop devices: modprobe loop)",
+                 control.error().number, "HOST_UNSUITABLE"};
+  }
   for (int attempt = 0; attempt < 64; attempt++) {
-    int number = ::ioctl(control.get(), LOOP_CTL_GET_FREE);
+    int number = ::ioctl(control->get(), LOOP_CTL_GET_FREE);
     if (number < 0) return failed("ioctl LOOP_CTL_GET_FREE");
     path = "/dev/loop" + std::to_string(number);
     TRY_ASSIGN(device, open_at(AT_FDCWD, path, O_RDONLY));
@@ -38,10 +42,16 @@ Result<Fd> attach_loop_device(int file, std::string& path) {
 Result<Fd> mount_erofs(const std::string& path, int file) {
   // Kernels from 6.12 read the file itself; older ones want a block device (ENOTBLK).
   Result<Fd> direct = make_mount("erofs", {{"source", path}, {"ro", ""}}, kAttributes);
-  if (direct || direct.error().number != ENOTBLK) return direct;
+  if (direct) return direct;
+  if (direct.error().number == ENODEV) {
+    return Error{"fsopen", "erofs (not in this kernel: modprobe erofs)", ENODEV, "HOST_UNSUITABLE"};
+  }
+  if (direct.error().number != ENOTBLK) return std::move(direct).error().with_code("IMAGE_INVALID");
   std::string loop;
   TRY_ASSIGN(device, attach_loop_device(file, loop));
-  return make_mount("erofs", {{"source", loop}, {"ro", ""}}, kAttributes);
+  Result<Fd> mount = make_mount("erofs", {{"source", loop}, {"ro", ""}}, kAttributes);
+  if (!mount) return std::move(mount).error().with_code("IMAGE_INVALID");
+  return mount;
 }
 
 }  // namespace
@@ -58,12 +68,11 @@ Result<const Image*> Images::erofs(const std::string& path) {
     found->second.used = ++uses_;
     return &found->second.image;
   }
-  Result<Fd> mount = mount_erofs(path, file->get());
-  if (!mount) return std::move(mount).error().with_code("IMAGE_INVALID");
+  TRY_ASSIGN(mount, mount_erofs(path, file->get()));
   Image image{next_++, "", false};
   image.folder = "i" + std::to_string(image.number);
   TRY(make_directory(image.folder, 0700));
-  TRY(attach_mount(mount->get(), image.folder));
+  TRY(attach_mount(mount.get(), image.folder));
   return &erofs_.emplace(key, Mounted{std::move(image), ++uses_}).first->second.image;
 }
 

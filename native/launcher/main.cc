@@ -23,6 +23,7 @@
 #include "launcher/host_image.h"
 #include "launcher/server.h"
 #include "launcher/sweeper.h"
+#include "launcher/trial.h"
 
 namespace dsec {
 namespace {
@@ -85,6 +86,7 @@ Result<void> serve(const Arguments& arguments) {
   TRY(take_neutral_state());
   TRY(reserve_launch_descriptors());
   TRY_ASSIGN(host, prepare(arguments));
+  TRY(try_host(host));
   const std::string mounts = host.state.mounts();
   TRY_ASSIGN(sweeper, start_helper("dsec-sweeper", sweep_until_closed));
   TRY_ASSIGN(disk_watch, start_helper("dsec-disk-watch", watch_disks_until_closed));
