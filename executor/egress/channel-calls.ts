@@ -27,7 +27,9 @@ export type ChannelCallParts = {
 export class ChannelCalls implements CallPort {
   readonly #parts: ChannelCallParts;
   readonly #spool: Spool;
+  /** Settled once the end of a call is recorded. */
   readonly #records = new Set<Promise<void>>();
+  #state: "open" | "closed" = "open";
 
   constructor(parts: ChannelCallParts) {
     this.#parts = parts;
@@ -75,12 +77,14 @@ export class ChannelCalls implements CallPort {
   }
 
   refused(denied: Denied): void {
+    if (this.#state === "closed") return;
     this.#parts.log.append("error", { via: "proxy", ...auditFields(denied), message: denied.message });
   }
 
   /** Resolves once the ends of all calls are recorded; the proxy is closed by then, so nothing new begins. */
   async close(): Promise<void> {
-    while (this.#records.size > 0) await Promise.all(this.#records);
+    this.#state = "closed";
+    await Promise.all(this.#records);
   }
 
   async #tunnel(
@@ -105,16 +109,19 @@ export class ChannelCalls implements CallPort {
 
   async #begin(members: object, signal: AbortSignal | null, body: SpooledBody | null): Promise<CallRecord> {
     const { recorded, calls } = this.#parts;
+    const { promise: over, resolve } = Promise.withResolvers<void>();
+    this.#records.add(over);
+    const finish = async (end: () => Promise<void>) => {
+      await Promise.allSettled([end(), body?.drop()]); // a log that cannot be written says so when it is sealed
+      this.#records.delete(over);
+      resolve();
+    };
     try {
-      const begun = await recorded.begin({ tool: null, kind: "http", via: "proxy", ...members });
-      const record = new CallRecord(calls, signal, (end) => {
-        const ended = recorded.end(begun.number, begun.before, end).catch(() => {}); // a log that fails says so when sealed
-        const over = Promise.all([ended, body?.drop()]).then(() => void this.#records.delete(over));
-        this.#records.add(over);
-      });
-      return record;
+      if (this.#state === "closed") throw new DsecError("CALL_CANCELLED", "the sandbox has ended");
+      const { number, before } = await recorded.begin({ tool: null, kind: "http", via: "proxy", ...members });
+      return new CallRecord(calls, signal, (end) => void finish(() => recorded.end(number, before, end)));
     } catch (error) {
-      await body?.drop();
+      await finish(async () => {});
       throw error;
     }
   }
@@ -188,7 +195,8 @@ class CallRecord {
     this.#signal?.removeEventListener("abort", this.#leave);
     const report = this.#seq === null ? null : this.#calls.report(this.#seq);
     const { status = null, fingerprint = null } = report ?? {};
-    this.#end({ ...members, seq: this.#seq, status, fingerprint, tries: 1 });
+    // `seq` is the event's own number.
+    this.#end({ ...members, call_seq: this.#seq, status, fingerprint, tries: 1 });
   }
 }
 

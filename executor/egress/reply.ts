@@ -26,14 +26,17 @@ export async function sendAnswer(answer: EgressAnswer, response: ServerResponse)
   // encode the head as UTF-8, and so once more what came in as bytes (B41).
   if (hasBody) response.write(Buffer.alloc(0));
   let left = length ?? Number.POSITIVE_INFINITY;
+  let last: Uint8Array | undefined;
   for await (const part of answer.body) {
     if (!hasBody) continue;
     left -= part.length;
     if (left < 0) throw mismatch();
-    if (!response.write(part)) await drained(response);
+    // Who has counted the last byte thinks that it has the whole: it gets that only once the call has its receipt.
+    if (left === 0) last = part;
+    else if (!response.write(part)) await drained(response);
   }
   if (length !== null && left > 0) throw mismatch();
-  response.end();
+  response.end(last);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** What happens behind a CONNECT: the first bytes decide, and a name that was not judged goes nowhere. */
 import { once } from "node:events";
 import type { Socket } from "node:net";
-import { type Duplex, pipeline } from "node:stream";
+import type { Duplex } from "node:stream";
 import { TLSSocket } from "node:tls";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -67,13 +67,27 @@ export async function joinOpaque(
   });
 }
 
-/** Bytes both ways, each no faster than the other side takes them; one side's end is passed on, its failure ends both. */
+/**
+ * Bytes both ways, each no faster than the other side takes them. One side's end is passed on. A client that has ended
+ * and then takes no more is done, as curl is once it has its answer; one that only breaks off ends the connection too.
+ */
 export function join(socket: Duplex, connection: Duplex): void {
-  // Two pipelines and the HTTP server before them listen more than the ten times that Node takes for a leak.
-  for (const side of [socket, connection]) side.setMaxListeners(32);
   (socket as Socket).setTimeout(LIMITS.egressIdleMs, () => socket.destroy());
-  pipeline(socket, connection, () => {});
-  pipeline(connection, socket, () => {});
+  socket.pipe(connection);
+  connection.pipe(socket);
+  connection.on("error", () => socket.destroy());
+  connection.once("close", () => {
+    if (!connection.readableEnded) socket.destroy();
+  });
+  socket.once("close", () => {
+    if (!socket.readableEnded) {
+      connection.destroy();
+      return;
+    }
+    connection.resume();
+    const timer = setTimeout(() => connection.destroy(), LIMITS.callGraceMs);
+    connection.once("close", () => clearTimeout(timer));
+  });
 }
 
 function judge(tunnel: Allowed, first: FirstBytes): Decision {

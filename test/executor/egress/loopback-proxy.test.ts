@@ -379,6 +379,22 @@ describe("what crosses the proxy (B37 B38 B40 B41)", () => {
     expect(counted).toMatch(/the first half$/);
   });
 
+  test("an answer whose call fails after its last byte is not whole either, though its length is known", async () => {
+    const { call } = proxy.calls;
+    proxy.calls.call = async (...given) => {
+      const answer = await call.apply(proxy.calls, given);
+      async function* withoutReceipt() {
+        yield* answer.body;
+        throw new Error("the fingerprint is not the pinned one");
+      }
+      return { ...answer, body: withoutReceipt() };
+    };
+    upstream = (_request, response) => response.writeHead(200, { "content-length": 6 }).end("whole\n");
+    const answer = await say(get(`http://tools.test:${plain}/`));
+    expect(answer).toMatch(/content-length: 6\r\n/i);
+    expect(answer).not.toContain("whole\n");
+  });
+
   test("an upstream that cannot be reached is a 5xx with the reason, not a stall", async () => {
     upstream = (_request, response) => response.socket!.destroy();
     expect(await say(get(`http://tools.test:${plain}/`))).toMatch(/^HTTP\/1.1 5\d\d /);

@@ -1,21 +1,28 @@
 /** Programs that know nothing of DSec, in a sandbox, against real servers: what is allowed works, what is not says why. */
-import { execFileSync, spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
 import type { RequestListener } from "node:http";
-import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { WebSocketServer } from "ws";
 import { shell } from "../../native/sandboxes.ts";
 import { EgressUnderTest } from "./egress-under-test.ts";
+import { gitBackend, makeRepository } from "./git-server.ts";
 
 let under: EgressUnderTest;
 let plain: number;
 let secure: number;
 let repositories: string;
+let wheel: Buffer;
 
 const upstream: RequestListener = (request, response) => {
   const { url = "" } = request;
-  if (url.startsWith("/git/")) return gitBackend(request, response);
+  if (url.startsWith("/git/")) return gitBackend(repositories)(request, response);
+  if (url === "/simple/one/") {
+    response.setHeader("content-type", "text/html");
+    return void response.end(
+      '<!DOCTYPE html><a href="/one-1.0-py3-none-any.whl">one-1.0-py3-none-any.whl</a>',
+    );
+  }
+  if (url.endsWith(".whl")) return void response.end(wheel);
   const parts: Buffer[] = [];
   request.on("data", (part) => parts.push(part));
   request.on("end", () => {
@@ -26,65 +33,30 @@ const upstream: RequestListener = (request, response) => {
   });
 };
 
-/** git http-backend as CGI (RFC 3875): a server that `git clone` speaks its smart protocol with. */
-const gitBackend: RequestListener = (request, response) => {
-  const { pathname, search } = new URL(request.url!, "http://h");
-  const backend = spawn("git", ["http-backend"], {
-    env: {
-      PATH: process.env.PATH,
-      GIT_PROJECT_ROOT: repositories,
-      GIT_HTTP_EXPORT_ALL: "1",
-      PATH_INFO: pathname.slice("/git".length),
-      QUERY_STRING: search.slice(1),
-      REQUEST_METHOD: request.method,
-      CONTENT_TYPE: request.headers["content-type"] ?? "",
-      HTTP_CONTENT_ENCODING: request.headers["content-encoding"] ?? "",
-      GIT_PROTOCOL: String(request.headers["git-protocol"] ?? ""),
-    },
-  });
-  request.pipe(backend.stdin);
-  const parts: Buffer[] = [];
-  backend.stdout.on("data", (part) => parts.push(part));
-  backend.on("close", () => {
-    const answer = Buffer.concat(parts);
-    const end = answer.indexOf("\r\n\r\n");
-    let status = 200;
-    for (const line of answer.subarray(0, end).toString("latin1").split("\r\n")) {
-      const [name = "", value = ""] = line.split(/:\s*(.*)/);
-      if (name.toLowerCase() === "status") status = Number.parseInt(value, 10);
-      else response.setHeader(name, value);
-    }
-    response.writeHead(status).end(answer.subarray(end + 4));
-  });
-};
-
 beforeAll(async () => {
   under = await EgressUnderTest.start();
+  repositories = makeRepository(under.folder);
+  wheel = makeWheel();
   plain = await under.listen(under.plain(upstream));
   const secureServer = under.secure(upstream);
   new WebSocketServer({ server: secureServer, path: "/echo" }).on("connection", (socket) => {
     socket.on("message", (data, isBinary) => socket.send(data, { binary: isBinary }));
   });
   secure = await under.listen(secureServer);
-  repositories = join(under.folder, "repositories");
-  makeRepository(repositories);
 });
 afterAll(() => under[Symbol.asyncDispose]());
 
-function makeRepository(folder: string): void {
-  const work = join(folder, "work");
-  mkdirSync(work, { recursive: true });
-  writeFileSync(join(work, "README"), "cloned through the loopback proxy\n");
-  writeFileSync(join(work, "large"), Buffer.alloc(3_000_000, "0123456789abcdef\n"));
-  const git = (...words: string[]) =>
-    execFileSync("git", ["-c", "user.name=t", "-c", "user.email=t@t.test", ...words], {
-      cwd: work,
-      stdio: "pipe",
-    });
-  git("init", "-q");
-  git("add", ".");
-  git("commit", "-q", "-m", "first");
-  execFileSync("git", ["clone", "-q", "--bare", work, join(folder, "one.git")], { stdio: "pipe" });
+/** The least that pip takes for a package (PEP 427). */
+function makeWheel(): Buffer {
+  const script = `
+import sys, zipfile
+with zipfile.ZipFile(sys.stdout.buffer, "w") as wheel:
+    wheel.writestr("one.py", "")
+    wheel.writestr("one-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: one\\nVersion: 1.0\\n")
+    wheel.writestr("one-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    wheel.writestr("one-1.0.dist-info/RECORD", "")
+`;
+  return execFileSync("/usr/bin/python3", ["-c", script]);
 }
 
 const policy = () => ({
@@ -164,6 +136,14 @@ except urllib.error.HTTPError as error: print(error.code, json.load(error)["erro
     const { stdout, stderr } = await under.run(["/usr/bin/python3", "-c", script], policy());
     expect(stderr).toBe("");
     expect(stdout).toBe("200 0\n200 70000\n403 DOMAIN_NOT_ALLOWED\n");
+  });
+
+  test("pip installs from an index over HTTPS, and requests (as pip brings it) reads", async () => {
+    const script = `cd /tmp && pip download -q --disable-pip-version-check --no-deps --index-url https://tools.test:${secure}/simple one && ls *.whl
+      /usr/bin/python3 -c 'from pip._vendor import requests; print(requests.get("https://tools.test:${secure}/r").json()["url"])'`;
+    const { stdout, stderr } = await under.run(shell(script), policy());
+    expect(stderr).toBe("");
+    expect(stdout).toBe("one-1.0-py3-none-any.whl\n/r\n");
   });
 
   test("git clones over HTTPS, and is refused outside of its path", async () => {
