@@ -55,8 +55,8 @@ export type KeptReceipt = {
   fence: number;
   seq: number;
   jwt: string;
-  /** Its hash as a leaf of the Merkle tree (RFC 6962), 32 bytes. */
-  leaf: Uint8Array;
+  /** Its hash as a leaf of the Merkle tree (RFC 6962). */
+  leaf: Digest;
   spent: Usage;
 };
 

@@ -139,6 +139,7 @@ function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer>
 
   return new Promise((resolve, reject) => {
     let answer: Readable | undefined;
+    let ended = false;
     let stop: (() => void) | undefined;
     const over = () => {
       if (stop) signal.removeEventListener("abort", stop);
@@ -156,7 +157,9 @@ function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer>
           read: () => controller.resume(),
           destroy(error, done) {
             over();
-            if (!controller.aborted) controller.abort(error ?? new Error("the answer is not wanted"));
+            if (!ended && !controller.aborted) {
+              controller.abort(error ?? new Error("the answer is not wanted"));
+            }
             done(error);
           },
         });
@@ -180,6 +183,7 @@ function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer>
         if (answer?.push(chunk) === false) controller.pause();
       },
       onResponseEnd() {
+        ended = true;
         over();
         answer?.push(null);
       },

@@ -1,11 +1,12 @@
 import type { Digest } from "#core/ids.ts";
-import { type Json, jsonDigest, parseJson } from "#core/json.ts";
+import { canonicalJson, type Json, parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Fingerprint } from "#core/wire/calls.ts";
 import type { Upstream } from "../ports.ts";
 
 /** Takes the fingerprint of a body while it streams past. */
 export class Fingerprinting {
+  readonly #newHash: Upstream["hash"];
   readonly #hash: ReturnType<Upstream["hash"]>;
   readonly #ignore: readonly string[];
   /** Null where the body is not JSON, or too large for a canonical form. */
@@ -13,12 +14,9 @@ export class Fingerprinting {
   #textBytes = 0;
 
   /** @param ignore JSON Pointers (RFC 6901) of members that the canonical form leaves out */
-  constructor(
-    hash: ReturnType<Upstream["hash"]>,
-    contentType: string | undefined,
-    ignore: readonly string[],
-  ) {
-    this.#hash = hash;
+  constructor(newHash: Upstream["hash"], contentType: string | undefined, ignore: readonly string[]) {
+    this.#newHash = newHash;
+    this.#hash = newHash();
     this.#ignore = ignore;
     this.#text = isJson(contentType) ? [] : null;
   }
@@ -46,7 +44,9 @@ export class Fingerprinting {
     }
     try {
       const value = parseJson(whole, "the answer");
-      return await jsonDigest(this.#ignore.reduce(withoutMember, value));
+      const hash = this.#newHash();
+      await hash.update(new TextEncoder().encode(canonicalJson(this.#ignore.reduce(withoutMember, value))));
+      return await hash.digest();
     } catch {
       return null; // says that it is JSON and is not, or not unambiguously
     }

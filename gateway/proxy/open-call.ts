@@ -27,7 +27,7 @@ export class OpenCall {
   fingerprint: (() => Promise<Fingerprint>) | null = null;
   readonly #opaque: boolean;
   readonly #pinned: boolean;
-  readonly #ports: Pick<GatewayPorts, "store" | "keys" | "config" | "now">;
+  readonly #ports: Pick<GatewayPorts, "store" | "keys" | "crypto" | "config" | "now">;
   readonly #startedAtMs: number;
   readonly #startMs = performance.now();
 
@@ -40,7 +40,7 @@ export class OpenCall {
       spending: CallSpending;
       pinned: boolean;
     },
-    ports: Pick<GatewayPorts, "store" | "keys" | "config" | "now">,
+    ports: Pick<GatewayPorts, "store" | "keys" | "crypto" | "config" | "now">,
   ) {
     this.caller = facts.caller;
     this.head = facts.head;
@@ -77,7 +77,7 @@ export class OpenCall {
       opaque: this.#opaque,
       pinned_dns: this.#pinned,
     };
-    const { jwt, leaf } = await signReceipt(claims, this.#ports.keys);
+    const { jwt, leaf } = await signReceipt(claims, this.#ports.keys, this.#ports.crypto?.sha256);
     await this.#ports.store.recordReceipt({
       taskId,
       leaseId: hold.lease_id as never,

@@ -177,7 +177,7 @@ export class CallProxy {
     try {
       const parts = { admission, upstream, ports: this.#ports, signal: bounds.signal };
       const answered = await follow(call, hop, body, parts);
-      yield* relay(call, answered, upstream.hash());
+      yield* relay(call, answered, upstream.hash);
       const receipt = await call.finish(null);
       this.#count(null);
       const { bytes_up, bytes_down } = call.spending.spent;
@@ -214,8 +214,8 @@ export class CallProxy {
   }
 
   #signing() {
-    const { keys, config, now } = this.#ports;
-    return { keys, issuer: config.issuer, nowMs: now() };
+    const { keys, config, now, crypto } = this.#ports;
+    return { keys, issuer: config.issuer, nowMs: now(), sha256: crypto?.sha256 };
   }
 
   #count(error: unknown): void {

@@ -15,11 +15,11 @@ import type { OpenCall } from "./open-call.ts";
 export async function* relay(
   call: OpenCall,
   { answer, hop }: Answered,
-  hash: ReturnType<Upstream["hash"]>,
+  newHash: Upstream["hash"],
 ): AsyncGenerator<Uint8Array> {
   const { fingerprint: rule } = hop.decision;
   const headers = forwardedResponse(answer.headers, { decoded: answer.decoded });
-  const taking = new Fingerprinting(hash, valuesOf(answer.headers, "content-type")[0], rule?.ignore ?? []);
+  const taking = new Fingerprinting(newHash, valuesOf(answer.headers, "content-type")[0], rule?.ignore ?? []);
   let taken: ReturnType<Fingerprinting["finish"]> | undefined;
   call.fingerprint = () => {
     taken ??= taking.finish();

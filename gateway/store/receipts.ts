@@ -1,6 +1,6 @@
 /** What came of tool calls. Receipts are only inserted, one for each call that was made. */
 import { DsecError } from "#core/errors.ts";
-import type { LeaseId, TaskId } from "#core/ids.ts";
+import type { Digest, LeaseId, TaskId } from "#core/ids.ts";
 import { merkleRootOfHashes } from "#core/merkle.ts";
 import type { Receipt } from "#core/wire/calls.ts";
 import type { KeptReceipt, Page, Store } from "#gateway/ports.ts";
@@ -44,7 +44,7 @@ export function receiptStore(
     recordReceipt: (receipt) => record(receipt),
 
     async summarizeCalls(taskId, fence) {
-      const rows = await sql.query<{ leaf: string }>(
+      const rows = await sql.query<{ leaf: Digest }>(
         "select leaf from receipts where task_id = $1 and fence = $2 order by seq",
         [taskId, fence],
       );
@@ -90,7 +90,7 @@ function rowOf({ taskId, leaseId, fence, seq, jwt, leaf, spent }: KeptReceipt) {
     fence,
     seq,
     jwt,
-    leaf: hexOf(leaf),
+    leaf,
     ...spent,
   };
 }
@@ -104,14 +104,8 @@ function readCursor(cursor: string): [fence: number, seq: number] {
   );
 }
 
-function hexOf(bytes: Uint8Array): string {
-  let text = "";
-  for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
-  return text;
-}
-
-function bytesOf(hex: string): Uint8Array {
-  return Uint8Array.from(hex.match(/../g)!, (pair) => Number.parseInt(pair, 16));
+function bytesOf(leaf: Digest): Uint8Array {
+  return Uint8Array.from(leaf.slice("sha256:".length).match(/../g)!, (pair) => Number.parseInt(pair, 16));
 }
 
 const RECORD = `

@@ -257,7 +257,7 @@ export const receipts = pgTable(
     seq: integer("seq").notNull(),
     leaseId: text("lease_id").notNull(),
     jwt: text("jwt").notNull(),
-    /** Hexadecimal: the receipt's hash as a leaf of the attempt's Merkle tree, so that its root needs no receipt read. */
+    /** The receipt's hash as a leaf of the attempt's Merkle tree, so that its root needs no receipt read. */
     leaf: text("leaf").notNull(),
     issuedAt: time("issued_at").notNull(),
   },
