@@ -48,6 +48,7 @@ export class Channel {
   readonly #watch: MemoryWatch;
   readonly #tools: ToolCalls;
   readonly #leave: () => Promise<void>;
+  readonly #answering = new Set<Promise<Response>>();
   #server: SocketServer | null = null;
 
   /** @param directory the attempt's private folder */
@@ -101,10 +102,15 @@ export class Channel {
         grants: spec.memory.shared,
       },
     });
-    this.#routes = createChannelRoutes({
+    const answer = createChannelRoutes({
       ...{ log, tools: this.#tools, calls: this.calls, steps: this.#steps, records },
       ...{ observations: this.observations, memoryAndMessages },
     });
+    this.#routes = (request) => {
+      const answering = answer(request).finally(() => this.#answering.delete(answering));
+      this.#answering.add(answering);
+      return answering;
+    };
     this.#leave = async () => {
       unfollow();
       const { messages } = services;
@@ -142,6 +148,8 @@ export class Channel {
     if (server === null) return;
     await server.close();
     await this.#tools.close();
+    // What was taken before the door was shut is recorded to its end.
+    await Promise.all(this.#answering);
     this.#steps.close();
     await this.#leave();
   }

@@ -6,6 +6,16 @@ import { LIMITS } from "#core/limits.ts";
 
 export type SocketServer = { close(): Promise<void> };
 
+/** How long a client may take, in milliseconds. */
+export type Patience = { headerMs: number; requestMs: number; idleMs: number; checkEveryMs: number };
+
+const PATIENCE: Patience = {
+  headerMs: LIMITS.channelHeaderTimeoutMs,
+  requestMs: LIMITS.channelRequestTimeoutMs,
+  idleMs: LIMITS.channelIdleTimeoutMs,
+  checkEveryMs: 1_000,
+};
+
 /**
  * Serves HTTP/1.1 on a Unix socket for one sandbox, which may be hostile: connections, headers, bodies, requests at once
  * and time are bounded, so that it can use up its own share and nobody else's. Who sends what is no HTTP is answered 400
@@ -16,16 +26,17 @@ export async function serveSocket(
   directory: string,
   name: string,
   fetch: (request: Request) => Promise<Response>,
+  patience: Patience = PATIENCE,
 ): Promise<SocketServer> {
   const share = new Share();
   const listener = getRequestListener((request) => fetch(request));
   const server = createServer(
     {
       maxHeaderSize: LIMITS.channelHeaderBytes,
-      headersTimeout: LIMITS.channelHeaderTimeoutMs,
-      requestTimeout: LIMITS.channelRequestTimeoutMs,
-      keepAliveTimeout: LIMITS.channelIdleTimeoutMs,
-      connectionsCheckingInterval: 1_000,
+      headersTimeout: patience.headerMs,
+      requestTimeout: patience.requestMs,
+      keepAliveTimeout: patience.idleMs,
+      connectionsCheckingInterval: patience.checkEveryMs,
       noDelay: false,
     },
     (request, response) => {
@@ -38,7 +49,7 @@ export async function serveSocket(
   server.on("connection", (socket) => share.follow(socket));
   server.on("clientError", (_error: Error, socket) => answerNonsense(socket as Socket));
   // A client that neither reads what it is sent nor sends what it announced. One that waits for its answer is not idle.
-  server.setTimeout(LIMITS.channelIdleTimeoutMs, (socket) => {
+  server.setTimeout(patience.idleMs, (socket) => {
     if (socket.writableLength > 0 || !share.isWorkedFor(socket)) socket.destroy();
   });
   // Bound through the folder's descriptor: the path itself may be longer than the 107 bytes of unix(7).

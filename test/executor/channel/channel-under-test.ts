@@ -53,6 +53,7 @@ export class ChannelRig implements AsyncDisposable {
     const { secret } = await proxy.gateway.client("executors:enrol");
     let rig: ChannelRig | null = null;
     const fetch = async (request: Request) => {
+      proxy.gateway.clock.nowMs = Date.now();
       const answer = await proxy.gateway.app.fetch(request);
       return rig === null ? answer : rig.onAnswer(request, answer);
     };
@@ -139,6 +140,13 @@ export class ChannelRig implements AsyncDisposable {
     return decodeJwt(items[0]!.jwt) as unknown as AttestationClaims;
   }
 
+  /** Gives an attempt back that nobody delivers, so that its place is free. */
+  async giveBack({ lease }: OpenChannel): Promise<void> {
+    await this.proxy.client.ok("POST", `/v1/tasks/${lease.task_id}/cancel`);
+    const hold = { lease_id: lease.lease_id, fence: lease.fence };
+    await this.gateway.release(hold, AbortSignal.timeout(10_000));
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const opened of this.#opened) await this.channels.end(opened.channel);
     await this.services.close();
@@ -219,7 +227,7 @@ export class OpenChannel {
   }
 
   connect(): Socket {
-    return connect({ path: this.socketPath, allowHalfOpen: true });
+    return connect(this.socketPath);
   }
 
   /** Ends the sandbox's life: what its evidence says, and the events of the log that it names. */
