@@ -6,10 +6,10 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import { parseUrl } from "#core/policy/url.ts";
 import type { CallClaims, CallHead } from "#core/wire/calls.ts";
+import { callVerifier } from "#examples/upstream-verifier/server.ts";
 import { boundUrl, checkCallSignature, signatureFields, signCall } from "#gateway/signing/call-signature.ts";
 import { createKeyRing } from "#gateway/signing/key-ring.ts";
 import { generateWebCryptoSigner } from "#gateway/signing/webcrypto-signer.ts";
-import { callVerifier } from "../../../examples/upstream-verifier/server.ts";
 import { ISSUER } from "../gateway-under-test.ts";
 import {
   bodyOf,
