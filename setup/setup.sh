@@ -1,6 +1,7 @@
 #!/bin/sh
-# Brings a fresh clone to where DSec runs (`run`) or its tests pass (`test`). Every step looks before it acts, so
-# that a second call does nothing and says nothing. Run by `npm start` and `npm test`.
+# Brings a fresh clone to where DSec runs (`run`), its tests pass (`test`), or the launcher's tests run on another
+# kernel (`guest`). Every step looks before it acts, so that a second call does nothing and says nothing. Run by
+# `npm start`, `npm test` and `npm run test:guest`.
 set -eu
 cd "$(dirname "$0")/.."
 goal=${1:-run}
@@ -26,11 +27,18 @@ test_packages="
 /usr/bin/redis-server                      redis-server
 "
 
+guest_packages="
+/usr/bin/qemu-system-x86_64                qemu-system-x86
+/sbin/mkfs.ext4                            e2fsprogs
+/usr/bin/xz                                xz-utils
+"
+
 main() {
   case $goal in
     run) packages=$run_packages ;;
     test) packages=$run_packages$test_packages ;;
-    *) fail "usage: sh setup/setup.sh run|test" ;;
+    guest) packages=$run_packages$guest_packages ;;
+    *) fail "usage: sh setup/setup.sh run|test|guest" ;;
   esac
   mkdir -p build
   # npm start and npm test may be called side by side in one checkout; the second waits for the first
@@ -42,7 +50,7 @@ main() {
   npm_packages
   native_parts
   database_template
-  [ "$goal" = run ] || hsm_driver
+  [ "$goal" != test ] || hsm_driver
   [ $acted = no ] || say "ready after $(($(date +%s) - started_s)) s"
 }
 

@@ -32,6 +32,15 @@ long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 
 
 long text(const char* text) { return reinterpret_cast<long>(text); }
 
+// Files of /proc that must not be reached are covered with /dev/null, which anybody may open.
+int open_uncovered(const char* path, int flags) {
+  int file = ::open(path, flags);
+  struct stat status{};
+  if (file < 0 || ::fstat(file, &status) != 0 || status.st_rdev != makedev(1, 3)) return file;
+  errno = EACCES;
+  return -1;
+}
+
 // Another identity, by asking or by way of a set-user-ID file.
 void identity() {
   report("become_other", ::setresuid(1000, 1000, 1000));
@@ -116,7 +125,10 @@ void init_and_identity() {
   report("securebits", ::prctl(PR_SET_SECUREBITS, 0, 0, 0, 0));
   report("oom_score", ::open("/proc/1/oom_score_adj", O_WRONLY));
   report("sysctl", ::open("/proc/sys/kernel/hostname", O_WRONLY));
-  report("sysrq", ::open("/proc/sysrq-trigger", O_WRONLY) >= 0 && ::access("/proc/sysrq-trigger", F_OK) == 0 ? 0 : -1);
+  report("sysrq", open_uncovered("/proc/sysrq-trigger", O_WRONLY));
+  report("kernel_memory", open_uncovered("/proc/kcore", O_RDONLY));
+  report("kernel_timers", open_uncovered("/proc/timer_list", O_RDONLY));
+  report("kernel_command_line", open_uncovered("/proc/cmdline", O_RDONLY));
   report("write_usr", ::open("/usr/bin/planted", O_CREAT | O_WRONLY, 0755));
   report("write_dev", ::open("/dev/planted", O_CREAT | O_WRONLY, 0644));
 }

@@ -45,6 +45,13 @@ describe("limits are the kernel's, and are read back from it", () => {
         .map((path) => join(path, "blkio.throttle.write_iops_device"))
         .find((path) => path.includes("/blkio/"));
       expect(readFileSync(iops!, "utf8")).toMatch(/^\d+:\d+ 123\n$/);
+    } else {
+      const [path, ...more] = paths;
+      expect(more).toEqual([]);
+      expect(readFileSync(join(path!, "io.max"), "utf8")).toMatch(/ riops=123 wiops=123\n$/);
+      expect(readFileSync(join(path!, "memory.max"), "utf8")).toBe(`${300 * MIB}\n`);
+      expect(readFileSync(join(path!, "cpu.max"), "utf8")).toBe("150000 100000\n");
+      expect(readFileSync(join(path!, "pids.max"), "utf8")).toBe("40\n");
     }
     await sandbox.destroy();
   });

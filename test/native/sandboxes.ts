@@ -1,6 +1,14 @@
 /** What the tests of the launcher share: a launcher of their own, short plans, whole outputs, and a look at the host. */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import {
+  type Dirent,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -101,17 +109,24 @@ export function hostPidsWith(mark: string): number[] {
     .map(Number);
 }
 
-export function cgroupsOf(prefix: string): string[] {
-  const found: string[] = [];
-  for (const controller of readdirSync("/sys/fs/cgroup")) {
-    const path = join("/sys/fs/cgroup", controller);
-    try {
-      for (const name of readdirSync(path)) if (name.startsWith(prefix)) found.push(join(path, name));
-    } catch {
-      // a plain file of a v2 hierarchy
-    }
+/** Where a version 1 controller, or else version 2, has its root. */
+export function cgroupRoot(controller: string): string {
+  const path = join("/sys/fs/cgroup", controller);
+  return existsSync(path) ? path : "/sys/fs/cgroup";
+}
+
+/** Groups of either version whose names start so, at any depth, less the groups inside them. */
+export function cgroupsOf(prefix: string, folder = "/sys/fs/cgroup"): string[] {
+  let groups: Dirent[];
+  try {
+    groups = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  } catch {
+    return []; // removed meanwhile
   }
-  return found;
+  return groups.flatMap(({ name }) => {
+    const path = join(folder, name);
+    return name.startsWith(prefix) ? [path] : cgroupsOf(prefix, path);
+  });
 }
 
 /** The name that a launcher's cgroups start with, as launcher/state_directory.cc makes it. */

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import {
   existsSync,
   mkdirSync,
@@ -15,6 +16,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startLauncher } from "#native/index.ts";
 import {
   cgroupPrefixOf,
+  cgroupRoot,
+  cgroupsOf,
   eventually,
   hostPidsWith,
   NO_TRACES,
@@ -174,7 +177,7 @@ describe("a launcher that is killed takes everything with it, and the next remov
   test("a living process in a left cgroup is killed by the next start", async () => {
     const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-left-"));
     const name = `${cgroupPrefixOf(stateDirectory)}left`;
-    const group = join("/sys/fs/cgroup/pids", name);
+    const group = join(cgroupRoot("pids"), name);
     mkdirSync(join(group, "inner"), { recursive: true });
     const { spawn } = await import("node:child_process");
     const child = spawn("sleep", ["98765"], { stdio: "ignore" });
@@ -253,6 +256,28 @@ describe("a launcher", () => {
     const pid = launcherPid(host.stateDirectory);
     expect(readlinkSync(`/proc/${pid}/ns/mnt`)).not.toBe(readlinkSync("/proc/self/ns/mnt"));
     expect(tracesOf(host.stateDirectory).mounts).toEqual([]);
+  });
+
+  test("tries a sandbox before it takes plans: a file system that cannot map ids is refused at the start", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "dsec-unsuitable-"));
+    const [lower, upper, work, merged] = ["lower", "upper", "work", "merged"].map((name) =>
+      join(folder, name),
+    );
+    for (const path of [lower!, upper!, work!, merged!]) mkdirSync(path);
+    const layers = `lowerdir=${lower},upperdir=${upper},workdir=${work}`;
+    execFileSync("mount", ["-t", "overlay", "overlay", "-o", layers, merged!]);
+    try {
+      const stateDirectory = join(merged!, "state");
+      await expect(startLauncher({ stateDirectory })).rejects.toMatchObject({
+        code: "HOST_UNSUITABLE",
+        message: expect.stringMatching(/MOUNT_ATTR_IDMAP.*use a file system with idmapped mounts/),
+      });
+      expect(cgroupsOf(cgroupPrefixOf(stateDirectory))).toEqual([]);
+      expect(hostPidsWith(stateDirectory)).toEqual([]);
+    } finally {
+      execFileSync("umount", [merged!]);
+      rmSync(folder, { recursive: true });
+    }
   });
 
   test("says what is missing when its folder cannot be made", async () => {
