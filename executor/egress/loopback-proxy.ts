@@ -170,7 +170,8 @@ export class LoopbackProxy {
     }
     queue.length++;
     queue.last = queue.last.then(async () => {
-      if (!socket.destroyed) await work();
+      // Every failure has become an answer by then; what is left is a fault of ours, and costs this client alone.
+      if (!socket.destroyed) await work().catch(() => socket.destroy());
       queue.length--;
     });
   }
