@@ -4,6 +4,7 @@ import { DEFAULT_PORT, openGateway } from "../compose.ts";
 import { jsonLog, plainLog } from "../log.ts";
 import {
   type Command,
+  collect,
   dataOption,
   examples,
   note,
@@ -26,6 +27,7 @@ type Options = {
   hsmToken?: string;
   hsmKey?: string;
   hsmNextKey?: string;
+  hsmRetiredKey?: string[];
   hsmAlg: Signer["alg"];
   hsmCreate?: boolean;
 };
@@ -57,6 +59,11 @@ export function define(command: Command): void {
     .option("--hsm-token <label>", "label of the token")
     .option("--hsm-key <label>", "label of the signing key")
     .option("--hsm-next-key <label>", "label of the key that will follow, published ahead")
+    .option(
+      "--hsm-retired-key <label>",
+      "label of a key that signed before and stays published; repeatable",
+      collect,
+    )
     .addOption(
       new Option("--hsm-alg <alg>", "algorithm of the keys").choices(["EdDSA", "ES256"]).default("ES256"),
     )
@@ -133,9 +140,14 @@ function hardwareKeys(options: Options): { open: () => Promise<KeyRing>; close()
       const opened = await openPkcs11Token({ library, token, pin });
       closeToken = () => opened.close();
       const key = (name: string) => opened.signer({ label: name, alg, create: options.hsmCreate === true });
+      const retired = await Promise.all(
+        (options.hsmRetiredKey ?? []).map((name) => opened.signer({ label: name, alg })),
+      );
       return createKeyRing({
         current: await key(label),
         next: nextLabel === undefined ? null : await key(nextLabel),
+        // Its last token's expiry is not known here: whoever runs the gateway names the key until then.
+        retired: retired.map((signer) => ({ ...signer, publishedUntilMs: Number.POSITIVE_INFINITY })),
       });
     },
     close: () => closeToken?.(),
