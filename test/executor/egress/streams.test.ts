@@ -111,6 +111,9 @@ describe("streams (B43)", () => {
     const upgrade = (protocol: string) =>
       `GET http://tools.test:${plain}/ HTTP/1.1\r\nHost: tools.test:${plain}\r\nConnection: Upgrade, close\r\nUpgrade: ${protocol}\r\n` +
       "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    // ws refuses what is not for /echo
+    expect(await say(upgrade("websocket"))).toMatch(/^HTTP\/1.1 400 Bad Request/);
+    expect(proxy.calls.calls.map(({ url }) => url)).toEqual([`http://tools.test:${plain}/`]);
     expect(await say(upgrade("h2c"))).toMatch(/^HTTP\/1.1 418 .*teapot/s);
     expect(seen.at(-1)!.headers.upgrade).toBeUndefined();
   });
