@@ -88,8 +88,6 @@ export const ERROR_STATUS = {
   TOOL_INPUT_INVALID: 422,
   TOOL_TIMED_OUT: 504,
   TOOL_FAILED: 502,
-  /** Nothing was done: the host has no room for it now. */
-  TOOL_UNAVAILABLE: 503,
   STEP_NOT_FOUND: 404,
   STEP_TIMED_OUT: 504,
   CHANNEL_BUSY: 429,

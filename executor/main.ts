@@ -2,8 +2,9 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { type Axis, axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
-import { fromWire, toWire, type WireResources } from "#core/wire/common.ts";
+import { toWire, type WireResources } from "#core/wire/common.ts";
 import type { EventsRequest, Lease } from "#core/wire/leases.ts";
+import { footprint } from "#core/wire/tasks.ts";
 import { ArtifactCache } from "./artifact-cache.ts";
 import { AttemptFolder } from "./attempt-folder.ts";
 import { watchCancellations } from "./cancellations.ts";
@@ -186,7 +187,6 @@ class RunningExecutor implements Executor {
         launcher: made.launcher,
         findImage: async (name) =>
           name === "host" ? { kind: "host" } : { kind: "erofs", path: (await images.find(name)).path },
-        reserve: (asked) => this.#reserve(asked),
       },
     });
     this.#parts = {
@@ -282,7 +282,7 @@ class RunningExecutor implements Executor {
   async #run(held: ReturnType<Leases["add"]>): Promise<void> {
     const { lease, hold } = held;
     const { log } = this.#made.options;
-    const asked = fromWire(lease.spec.resources);
+    const asked = footprint(lease.spec);
     this.#parts.onEvent({ type: "leased", taskId: lease.task_id, leaseId: lease.lease_id });
     if (this.#state !== "running") {
       // Granted while pulling stopped: given back before anything was done under it.
@@ -298,11 +298,6 @@ class RunningExecutor implements Executor {
       return;
     }
     await runAttempt(held, this.#parts, this.#givesBack(asked));
-  }
-
-  /** For a sandbox beside those of the leases, as tools have. */
-  #reserve(asked: Resources): (() => void) | null {
-    return this.#ledger.take(asked) ? this.#givesBack(asked) : null;
   }
 
   /** Gives what was taken back, once. */

@@ -1,11 +1,13 @@
 import { z } from "zod";
 import { LIMITS } from "../limits.ts";
+import { add, type Resources } from "../resources.ts";
 import { END_REASONS, TASK_STATES } from "../task.ts";
 import {
   AttestationIdSchema,
   DigestSchema,
   ExecutorIdSchema,
   FenceSchema,
+  fromWire,
   ImageSchema,
   KeyIdSchema,
   PageQuerySchema,
@@ -19,7 +21,7 @@ import {
 } from "./common.ts";
 import { MemoryGrantSchema } from "./memory.ts";
 import { PolicySchema } from "./policy.ts";
-import { ToolsSchema, ToolTimeoutsSchema, unknownToolTimeouts } from "./tools.ts";
+import { siblingRoom, ToolsSchema, ToolTimeoutsSchema, unknownToolTimeouts } from "./tools.ts";
 
 export { ImageSchema };
 
@@ -143,6 +145,11 @@ export const TaskSpecSchema = strict({
 export type TaskRequest = z.input<typeof TaskSpecSchema>;
 /** The spec with every default filled in: what is stored, digested (RFC 8785 + SHA-256) and run. */
 export type TaskSpec = z.output<typeof TaskSpecSchema>;
+
+/** What an attempt takes of its executor: its own, and room for one of its tools in a sandbox beside it. */
+export function footprint({ resources, tools }: Pick<TaskSpec, "resources" | "tools">): Resources {
+  return add(fromWire(resources), siblingRoom(tools));
+}
 
 export const OutcomeSchema = z.object({
   reason: z.enum(END_REASONS),

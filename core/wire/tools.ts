@@ -4,7 +4,8 @@ import { DsecError } from "../errors.ts";
 import type { Json } from "../json.ts";
 import { compileSchema } from "../json-schema.ts";
 import { LIMITS } from "../limits.ts";
-import { ImageSchema, ResourcesSchema, strict, text } from "./common.ts";
+import { AXES, NO_RESOURCES, type Resources } from "../resources.ts";
+import { fromWire, ImageSchema, ResourcesSchema, strict, text, type WireResources } from "./common.ts";
 
 /** A name as MCP and the APIs of language models take it. */
 export const ToolNameSchema = z
@@ -73,7 +74,7 @@ export const ExecToolSchema = strict({
   where: z.enum(["sibling", "sandbox"]).default("sibling"),
   /** Of the sibling; null is the task's own. */
   image: ImageSchema.nullable().default(null),
-  /** Of the sibling, on top of the task's own; see DEFAULT_TOOL_RESOURCES. */
+  /** Of the sibling, on top of the task's own; what it does not say is in DEFAULT_TOOL_RESOURCES. */
   resources: ResourcesSchema.partial().default({}),
 });
 export type ExecTool = z.output<typeof ExecToolSchema>;
@@ -91,6 +92,22 @@ export const DEFAULT_TOOL_RESOURCES = {
   pids: 64,
   disk_mb: 256,
 };
+
+/** What a sibling sandbox of the tool takes. */
+export function siblingResources(tool: Pick<ExecTool, "resources">): Resources {
+  return fromWire({ ...DEFAULT_TOOL_RESOURCES, ...tool.resources } as WireResources);
+}
+
+/** Room for any one of the tools that run in a sandbox of their own: they run one after the other. */
+export function siblingRoom(tools: readonly Tool[]): Resources {
+  let room = NO_RESOURCES;
+  for (const tool of tools) {
+    if (tool.kind !== "exec" || tool.where !== "sibling") continue;
+    const asked = siblingResources(tool);
+    room = Object.fromEntries(AXES.map((axis) => [axis, Math.max(room[axis], asked[axis])])) as Resources;
+  }
+  return room;
+}
 
 export const ToolsSchema = z
   .array(ToolSchema)

@@ -11,7 +11,13 @@ import {
   type ToolTimeouts,
   toolTimeoutMs,
 } from "#core/wire/tools.ts";
-import { type ExecToolHome, type ExecToolParts, runExecTool, toolArguments } from "../tools/exec-tool.ts";
+import {
+  ExecQueue,
+  type ExecToolHome,
+  type ExecToolParts,
+  runExecTool,
+  toolArguments,
+} from "../tools/exec-tool.ts";
 import {
   collectBody,
   header,
@@ -52,6 +58,7 @@ export class ToolCalls {
   readonly #checks = new Map<string, Check>();
   readonly #timeouts: ToolTimeouts | null;
   readonly #parts: ToolCallParts;
+  readonly #queue = new ExecQueue();
   /** Tools that run within the sandbox now, by the number of their call. */
   readonly #inSandbox = new Map<number, { tool: ExecTool; before: Before }>();
 
@@ -225,13 +232,8 @@ export class ToolCalls {
     return async (signal: AbortSignal, number: number): Promise<Tried<Output>> => {
       // Killed here a moment after the deadline, so that who waits is told first.
       const options = { home, number, timeoutMs: timeoutMs + EXEC_GRACE_MS, signal };
-      const {
-        stdout,
-        stderr,
-        exitCode,
-        signal: killedBy,
-        reason,
-      } = await runExecTool(tool, input, options, exec);
+      const run = () => runExecTool(tool, input, options, exec);
+      const { stdout, stderr, exitCode, signal: killedBy, reason } = await this.#queue.run(run, signal);
       if (reason === "command_not_found") {
         throw new DsecError("TOOL_FAILED", `tool ${tool.name}: ${tool.command[0]} is not in its image`);
       }

@@ -4,9 +4,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
-import type { Resources } from "#core/resources.ts";
-import { fromWire, type WireResources } from "#core/wire/common.ts";
-import { DEFAULT_TOOL_RESOURCES, type ExecTool } from "#core/wire/tools.ts";
+import { type ExecTool, siblingResources } from "#core/wire/tools.ts";
 import type { Launcher, LaunchPlan, SandboxEnd } from "#native/index.ts";
 import { scalarText } from "../channel/http-tool.ts";
 import { DEFAULT_ENVIRONMENT } from "../plan.ts";
@@ -15,8 +13,6 @@ export type ExecToolParts = {
   launcher: Pick<Launcher, "launch">;
   /** The lower layer of an image; IMAGE_NOT_FOUND. */
   findImage(name: string): Promise<LaunchPlan["image"]>;
-  /** Takes resources out of what the executor has free, until the returned function is called; null: not now. */
-  reserve(asked: Resources): (() => void) | null;
 };
 
 /** The attempt for which tools run. */
@@ -43,8 +39,8 @@ const MEBIBYTE = 1024 * 1024;
 /**
  * Runs the tool once, with the input as JSON on its standard input, and leaves nothing behind.
  * @param signal kills it
- * @throws TOOL_UNAVAILABLE where the executor has no room now; TOOL_FAILED where its output is too large or the
- * sandbox did not come to life; the signal's reason
+ * The attempt's lease has room for one such sandbox at a time: see `ExecQueue`.
+ * @throws TOOL_FAILED where its output is too large; LAUNCH_FAILED; the signal's reason
  */
 export async function runExecTool(
   tool: ExecTool,
@@ -53,15 +49,7 @@ export async function runExecTool(
   parts: ExecToolParts,
 ): Promise<Executed> {
   const { home, number, signal } = options;
-  const asked = fromWire({ ...DEFAULT_TOOL_RESOURCES, ...tool.resources } as WireResources);
-  const release = parts.reserve(asked);
-  if (release === null) {
-    throw new DsecError(
-      "TOOL_UNAVAILABLE",
-      `tool ${tool.name}: its executor has no room for another sandbox now; call it again later`,
-      { details: { retry_after_ms: 1000 } },
-    );
-  }
+  const asked = siblingResources(tool);
   const id = `${home.sandboxId}_t${number}`;
   const stdinPath = join(home.directory, `tool-${number}.json`);
   try {
@@ -108,8 +96,37 @@ export async function runExecTool(
       await sandbox.destroy();
     }
   } finally {
-    release();
     await rm(stdinPath, { force: true });
+  }
+}
+
+/** One after the other, in the order in which they came. */
+export class ExecQueue {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Runs the work once what came before it has ended; rejects with the signal's reason where that comes first. */
+  async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const before = this.#last;
+    const turn = Promise.withResolvers<void>();
+    this.#last = before.then(() => turn.promise);
+    try {
+      await untilAborted(before, signal);
+      return await work();
+    } finally {
+      turn.resolve();
+    }
+  }
+}
+
+async function untilAborted(waited: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    await Promise.race([waited, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", abort);
   }
 }
 

@@ -7,8 +7,9 @@ import { jsonDigest } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { refusePrivateBeyond } from "#core/policy/compile.ts";
 import { type Axis, INSUFFICIENT, neverFits, type Resources, WIRE_NAME } from "#core/resources.ts";
-import { fromWire, TaskIdSchema } from "#core/wire/common.ts";
+import { TaskIdSchema } from "#core/wire/common.ts";
 import {
+  footprint,
   TaskListQuerySchema,
   TaskPageSchema,
   TaskSchema,
@@ -197,7 +198,7 @@ function impossible(spec: TaskSpec, executors: Capacities): DsecError | undefine
       { details: { image: spec.image, known: known.slice(0, 100) } },
     );
   }
-  const asked = fromWire(spec.resources);
+  const asked = footprint(spec);
   const failing = neverFits(
     asked,
     able.map(({ capacity }) => capacity),

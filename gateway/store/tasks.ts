@@ -1,7 +1,7 @@
 import { DsecError } from "#core/errors.ts";
 import { type Digest, type ExecutorId, isDigest, type KeyId, newId, type TaskId } from "#core/ids.ts";
 import { isFinal, TASK_STATES, type TaskState } from "#core/task.ts";
-import type { Task, TaskSpec } from "#core/wire/tasks.ts";
+import { footprint, type Task, type TaskSpec } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { column, rowsOf } from "./columns.ts";
@@ -15,7 +15,7 @@ import {
   TASK_STATE,
   type TaskRow,
   taskOf,
-  vectorOfWire,
+  vectorOf,
 } from "./rows.ts";
 import { isPoison, type Parameter } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
@@ -154,7 +154,7 @@ function submissionColumns(submissions: Submission[]): string[] {
     of(({ specDigest }) => specDigest),
     of(({ spec }) => storableJson(spec.labels)),
     of(({ spec }) => imageName(spec.image)),
-    of(({ spec }) => `{${vectorOfWire(spec.resources)}}`),
+    of(({ spec }) => `{${vectorOf(footprint(spec))}}`),
     of(({ spec }) => spec.priority),
     of(({ spec }) => spec.retries + 1),
   ];

@@ -86,7 +86,8 @@ int memory(const Words& words) {
     if ((*answer).status != 200) return tell_refusal(to, *answer);
     if (to.json) return write_out(to, (*answer).body, true);
     std::string text;
-    for (const Json& item : Json::parse((*answer).body)["items"]) text += item["key"].get<std::string>() + "\n";
+    const Json body = Json::parse((*answer).body);
+  for (const Json& item : body["items"]) text += item["key"].get<std::string>() + "\n";
     return write_out(to, text, false);
   }
   const std::string path = "/v1/memory/" + path_segment(arguments.word(1, "the key"));
@@ -193,7 +194,8 @@ int observe(const Words& words) {
   if ((*answer).status != 200) return tell_refusal(to, *answer);
   if (to.json) return write_out(to, (*answer).body, true);
   std::string text;
-  for (const Json& item : Json::parse((*answer).body)["items"]) text += item["content"].dump() + "\n";
+  const Json body = Json::parse((*answer).body);
+  for (const Json& item : body["items"]) text += item["content"].dump() + "\n";
   return write_out(to, text, false);
 }
 

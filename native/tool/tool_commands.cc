@@ -118,7 +118,8 @@ int list(const Words& words) {
   if ((*answer).status != 200) return tell_refusal(to, *answer);
   if (to.json) return write_out(to, (*answer).body, true);
   std::string text;
-  for (const Json& tool : Json::parse((*answer).body)["items"]) {
+  const Json body = Json::parse((*answer).body);
+  for (const Json& tool : body["items"]) {
     const std::string description = tool["description"].get<std::string>();
     text += tool["name"].get<std::string>() + "\t" + description.substr(0, description.find('\n')) + "\n";
   }

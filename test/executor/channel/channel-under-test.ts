@@ -85,7 +85,7 @@ export class ChannelRig implements AsyncDisposable {
     this.#identity = parts.identity;
     const { services, gateway } = parts;
     const noSandboxes = () => Promise.reject(new Error("there are no sandboxes in this test"));
-    const exec = { launcher: { launch: noSandboxes }, findImage: noSandboxes, reserve: () => null };
+    const exec = { launcher: { launch: noSandboxes }, findImage: noSandboxes };
     this.channels = new Channels({ services, gateway, exec });
   }
 
