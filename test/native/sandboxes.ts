@@ -62,7 +62,8 @@ export function plan(argv: string[], changes: PlanChanges = {}): LaunchPlan {
     stdinPath: null,
     hostname: "sandbox",
     mounts: [],
-    timeoutMs: 60_000,
+    // longer than a test may take: also on an emulated processor only a deadline of its own ends a sandbox
+    timeoutMs: 300_000,
     ...rest,
     limits: { cpuMillis: 2000, memoryBytes: 512 << 20, pids: 256, diskIops: 0, diskBytes: 0, ...limits },
   };
