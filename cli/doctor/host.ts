@@ -21,19 +21,15 @@ export function checkPrivilege(): Check[] {
 
 export function checkKernel(): Check[] {
   const version = release();
-  const at = (major: number, minor: number) => {
-    const [a = 0, b = 0] = version.split(".").map((part) => Number.parseInt(part, 10));
-    return a > major || (a === major && b >= minor);
-  };
   const checks: Check[] = [];
-  // open_tree, move_mount, fsopen: 5.2; clone3, pidfd: 5.3; close_range: 5.9; mount_setattr with idmapping: 5.12
+  // pidfd, clone3 into a group: 5.7; close_range: 5.11; idmapped mounts: 5.12; overlayfs on layers that are: 5.19
   checks.push(
-    at(5, 12)
-      ? ok("kernel", `${version}: move_mount, pidfd, idmapped mounts`)
+    kernelAtLeast(5, 19)
+      ? ok("kernel", `${version}: overlayfs on layers with mapped ids`)
       : fail(
           "kernel",
           version,
-          "install Linux 5.12 or later, better 6.12: sandboxes need mount_setattr and pidfd",
+          "install Linux 5.19 or later, better 6.12: a sandbox's layers are seen through its own ids",
         ),
   );
   const missing = NAMESPACES.filter((name) => !existsSync(`/proc/self/ns/${name}`));
@@ -57,15 +53,10 @@ export function checkKernel(): Check[] {
     else if (module) checks.push(ok(name, "a module, loaded on first use"));
     else checks.push(fail(name, "not in this kernel", `modprobe ${name}, or boot a kernel that has it`));
   }
-  checks.push(
-    at(6, 12)
-      ? ok("erofs images", "mounted straight from their files")
-      : warn(
-          "erofs images",
-          `${version} mounts them over loop devices`,
-          "Linux 6.12 or later mounts image files directly",
-        ),
-  );
+  if (kernelAtLeast(6, 12)) checks.push(ok("erofs images", "mounted straight from their files"));
+  else if (existsSync("/dev/loop-control"))
+    checks.push(ok("erofs images", "mounted over loop devices; Linux 6.12 or later needs none"));
+  else checks.push(fail("erofs images", `${version} mounts them over loop devices`, "modprobe loop"));
   const actions = read("/proc/sys/kernel/seccomp/actions_avail");
   checks.push(
     actions.includes("kill_process") && actions.includes("errno")
@@ -174,8 +165,9 @@ export function checkFolder(name: string, path: string): Check[] {
       ),
     ];
   }
-  if (type === "tmpfs" || type === "ramfs")
-    return [warn(name, found, "its content lives in memory and ends with the host's")];
+  if (type === "ramfs" || (type === "tmpfs" && !kernelAtLeast(6, 3)))
+    return [fail(name, found, `${type} maps no ids here: put the folder on ext4, xfs or btrfs with --data`)];
+  if (type === "tmpfs") return [warn(name, found, "its content lives in memory and ends with the host's")];
   if (freeBytes < LEAST_FREE_BYTES) return [warn(name, found, "free some space: sandboxes write there")];
   return [ok(name, found)];
 }
@@ -192,6 +184,13 @@ export function checkParts(root: string): Check[] {
       ? ok(name, path)
       : fail(name, `${path} is missing`, `sh ${join(root, "setup/setup.sh")} run`),
   );
+}
+
+function kernelAtLeast(major: number, minor: number): boolean {
+  const [a = 0, b = 0] = release()
+    .split(".")
+    .map((part) => Number.parseInt(part, 10));
+  return a > major || (a === major && b >= minor);
 }
 
 function read(path: string): string {
