@@ -7,6 +7,7 @@ import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
 import type { Client } from "#sdk/client.ts";
 import { collect, usageError, wholeNumber } from "./program.ts";
+import { withSandboxConfig } from "./sandbox-config.ts";
 
 export type TaskOptions = {
   image?: string;
@@ -24,6 +25,7 @@ export type TaskOptions = {
   label?: string[];
   nonce?: string;
   stdin?: boolean;
+  config?: string;
 };
 
 /** Where the agent of a task may look for an input that was given without a place. */
@@ -63,6 +65,7 @@ export function addTaskOptions(command: Command): Command {
     )
     .option("-l, --label <name=value>", "label to find the task by; repeatable", collect)
     .option("--nonce <text>", "repeated in the attestation, which proves that it was made for this task")
+    .option("--config <file>", "a module with the task's tools and policy, such as sandbox.config.ts")
     .option("--stdin", "read standard input to its end and give it to the command (otherwise it has none)");
 }
 
@@ -84,7 +87,7 @@ export async function taskRequest(
     ...(options.disk === undefined ? {} : { disk_mb: options.disk }),
     ...(options.pids === undefined ? {} : { pids: options.pids }),
   };
-  return {
+  const request: TaskRequest = {
     image: options.image ?? "host",
     command,
     inputs,
@@ -99,6 +102,7 @@ export async function taskRequest(
     ...(options.nonce === undefined ? {} : { nonce: options.nonce }),
     ...(options.stdin ? { stdin: readStdin() } : {}),
   };
+  return options.config === undefined ? request : withSandboxConfig(request, options.config);
 }
 
 /** `FILE` or `FILE:/path`; a colon in the file's own name is kept where no absolute path follows it. */
