@@ -90,6 +90,9 @@ int memory(const Words& words) {
   for (const Json& item : body["items"]) text += item["key"].get<std::string>() + "\n";
     return write_out(to, text, false);
   }
+  if (action != "get" && action != "set" && action != "delete") {
+    throw UsageError("memory " + action + " is not known; get, set, delete or list");
+  }
   const std::string path = "/v1/memory/" + path_segment(arguments.word(1, "the key"));
   Headers headers = {{"dsec-origin", "dsec-tool memory " + action}};
   if (const auto version = arguments.number("if-version", 0)) headers.emplace_back("if-match", "\"" + std::to_string(*version) + "\"");
@@ -104,11 +107,8 @@ int memory(const Words& words) {
     const std::string value = json_value(arguments, arguments.word(2, "the value (JSON)"));
     return send_and_print(to, "PUT", path + query.text(), headers, value, false);
   }
-  if (action == "delete") {
-    arguments.at_most(2);
-    return send_and_print(to, "DELETE", path + query.text(), headers, {}, false);
-  }
-  throw UsageError("memory " + action + " is not known; get, set, delete or list");
+  arguments.at_most(2);
+  return send_and_print(to, "DELETE", path + query.text(), headers, {}, false);
 }
 
 int message(const Words& words) {
