@@ -13,6 +13,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { checkCgroups, checkFolder, checkKernel } from "#cli/doctor/host.ts";
+import { checkSandbox } from "#cli/doctor/sandbox.ts";
 import { startLauncher } from "#native/index.ts";
 import {
   cgroupPrefixOf,
@@ -45,6 +47,15 @@ test("a sandbox is born in its group, with every controller at hand", async () =
   );
   expect(sandbox.observation).toMatchObject({ cgroup: "v2", limits: { diskIops: 99 } });
   await sandbox.destroy();
+});
+
+test("the doctor finds this host suitable, and says version 2", async () => {
+  const data = mkdtempSync(join(tmpdir(), "dsec-doctor-"));
+  const cgroups = checkCgroups();
+  const checks = [...checkKernel(), ...cgroups, ...checkFolder("data", data), ...(await checkSandbox(data))];
+  expect(checks.filter(({ status }) => status !== "ok")).toEqual([]);
+  expect(cgroups.every(({ found }) => found.includes("cgroup v2"))).toBe(true);
+  rmSync(data, { recursive: true });
 });
 
 test("groups lie below the one that systemd has handed over, and its processes make room", async () => {
