@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { freePort } from "#test/support/free-port.ts";
 
 export type RedisServer = { url: string; port: number; stop(): Promise<void> };
 
@@ -46,12 +46,4 @@ async function ready(server: ChildProcess): Promise<void> {
     }
   }
   throw new Error(`redis-server ended before it was ready:\n${log}`);
-}
-
-async function freePort(): Promise<number> {
-  const probe = createServer();
-  await once(probe.listen(0, "127.0.0.1"), "listening");
-  const { port } = probe.address() as { port: number };
-  await new Promise((resolve) => probe.close(resolve));
-  return port;
 }
