@@ -1,0 +1,8 @@
+import { defineConfig } from "drizzle-kit";
+
+/** `npx drizzle-kit generate` writes the next migration from the schema; `node setup/migrations.ts` embeds it. */
+export default defineConfig({
+  dialect: "postgresql",
+  schema: "./gateway/store/schema.ts",
+  out: "./migrations",
+});
