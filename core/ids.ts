@@ -18,15 +18,26 @@ const CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz";
 
 /** A new id of the kind: 48 bits of Unix milliseconds, then 80 random bits. */
 export function newId<K extends Kind>(kind: K, nowMs: number = Date.now()): Id<K> {
-  const random = crypto.getRandomValues(new Uint8Array(16));
   let text = "";
   let time = nowMs;
   for (let i = 0; i < 10; i++) {
     text = CROCKFORD[time % 32] + text;
     time = Math.floor(time / 32);
   }
-  for (const byte of random) text += CROCKFORD[byte % 32];
+  for (let i = 0; i < 16; i++) text += CROCKFORD[randomByte() % 32];
   return `${PREFIX[kind]}_${text}` as Id<K>;
+}
+
+/** Random bytes that no id has used yet. Each call of the generator costs more than all else in an id. */
+const pool = new Uint8Array(4096);
+let used = pool.length;
+
+function randomByte(): number {
+  if (used === pool.length) {
+    crypto.getRandomValues(pool);
+    used = 0;
+  }
+  return pool[used++]!;
 }
 
 /** The pattern an id of the kind has on the wire. */

@@ -21,8 +21,9 @@ type End = {
   /** Where this leads to whatever came before; null where the task may have another attempt. */
   lastState: TaskState | null;
   reason: string;
-  /** JSON. */
-  result: string;
+  /** What the task is left with, should it end now. */
+  result: Result;
+  resultJson: string;
   /** `digest=bytes`, parted by spaces. */
   artifacts: string;
   attestation: Attestation | null;
@@ -38,8 +39,8 @@ export function leaseEnder({
 }: StoreContext): Pick<Store, "completeLease" | "failLease" | "releaseLease" | "expireLeases"> {
   const end = coalesce<End, Task>({
     run: endBatch,
-    weigh: ({ result, attestation }) =>
-      1 + (result.length + (attestation?.jwt.length ?? 0) + (attestation?.evidence.length ?? 0)) / 8192,
+    weigh: ({ resultJson, attestation }) =>
+      1 + (resultJson.length + (attestation?.jwt.length ?? 0) + (attestation?.evidence.length ?? 0)) / 8192,
     mayBePoisoned: isPoison,
   });
 
@@ -53,10 +54,14 @@ export function leaseEnder({
   async function write(ends: End[]): Promise<(Task | Error | undefined)[]> {
     // In the order of lease ids, in which all batches lock, so that none can wait for another that waits for it.
     const order = [...ends.keys()].sort((a, b) => (ends[a]!.hold.lease_id < ends[b]!.hold.lease_id ? -1 : 1));
-    const rows = await sql.query<TaskRow & { place: number }>(END, endColumns(order.map((i) => ends[i]!)));
+    const rows = await sql.query<Omit<TaskRow, "result"> & { place: number }>(
+      END,
+      endColumns(order.map((i) => ends[i]!)),
+    );
     const tasks: (Task | undefined)[] = ends.map(() => undefined);
     for (const row of rows) {
-      tasks[order[row.place - 1]!] = taskOf(row);
+      const i = order[row.place - 1]!;
+      tasks[i] = taskOf({ ...row, result: row.state === "queued" ? null : ends[i]!.result });
       wake.notify(`task:${row.id}`);
     }
     if (rows.some((row) => row.state === "queued")) wake.notify("queue");
@@ -66,7 +71,7 @@ export function leaseEnder({
   async function judgeRest(ends: End[], tasks: (Task | Error | undefined)[]): Promise<void> {
     const rows = await sql.query<LeaseStanding & { place: number; same_result: boolean }>(STANDINGS, [
       column(ends.map(({ hold }) => hold.lease_id)),
-      column(ends.map(({ result }) => result)),
+      column(ends.map(({ resultJson }) => resultJson)),
     ]);
     const standings = new Map(rows.map((row) => [row.place, row]));
     ends.forEach((item, i) => {
@@ -89,7 +94,7 @@ export function leaseEnder({
       how,
       lastState,
       reason: outcome.reason,
-      result: storableJson(result),
+      ...stored(result),
       artifacts: artifactsOf(result),
       attestation,
     });
@@ -101,7 +106,7 @@ export function leaseEnder({
     failLease: (executorId, hold, outcome, attestation) =>
       ended("failed", executorId, hold, resultOf(outcome), attestation),
     releaseLease: (executorId, hold) =>
-      end({ ...UNFINISHED, executorId, hold, how: "released", reason: "released", result: RELEASED }),
+      end({ ...UNFINISHED, executorId, hold, how: "released", reason: "released", ...RELEASED }),
 
     async expireLeases() {
       for (let total = 0; ; ) {
@@ -117,7 +122,7 @@ export function leaseEnder({
             hold: { lease_id: id, fence: Number(fence) },
             how: "expired",
             reason: "executor_lost",
-            result: LOST,
+            ...LOST,
           })),
         );
         total += tasks.filter((task) => task !== undefined).length;
@@ -129,11 +134,17 @@ export function leaseEnder({
 
 const UNFINISHED = { lastState: null, artifacts: "", attestation: null } as const;
 /** What a task is left with that has no further attempt: because it was to be cancelled, or has none left. */
-const RELEASED = storableJson(endedWithoutResult("cancelled", "cancelled; the executor gave it back"));
-const LOST = storableJson(endedWithoutResult("executor_lost", "the executor of the last attempt was lost"));
+const RELEASED = stored(endedWithoutResult("cancelled", "cancelled; the executor gave it back"));
+const LOST = stored(endedWithoutResult("executor_lost", "the executor of the last attempt was lost"));
 const LOST_WHILE_CANCELLED = storableJson(
   endedWithoutResult("cancelled", "cancelled; the executor was lost meanwhile"),
 );
+
+/** A result and its JSON, in which what PostgreSQL cannot store is written out. */
+function stored(result: Result): Pick<End, "result" | "resultJson"> {
+  const resultJson = storableJson(result);
+  return { result: resultJson === JSON.stringify(result) ? result : JSON.parse(resultJson), resultJson };
+}
 
 function resultOf(outcome: Outcome): Result {
   const result = endedWithoutResult(outcome.reason, outcome.message ?? "");
@@ -173,13 +184,13 @@ function endColumns(ends: End[]): string[] {
     of(({ how }) => how),
     of(({ lastState }) => lastState),
     of(({ reason }) => reason),
-    of(({ result }) => result),
+    of(({ resultJson }) => resultJson),
     of(({ artifacts }) => artifacts),
     of(({ attestation }) => attestation?.id),
     of(({ attestation }) => attestation && storableText(attestation.jwt)),
     of(({ attestation }) => attestation && storableText(attestation.evidence)),
     of(({ attestation }) => attestation?.issued_at),
-    of(() => newId("lease")),
+    of(({ lastState }) => (lastState === null ? newId("lease") : null)),
   ];
 }
 

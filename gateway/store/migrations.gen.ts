@@ -170,7 +170,7 @@ alter table keys alter column id type text collate "C";
 
 -- Room on each page for the rows' second versions, which then need no new index entries: a task's end, and what
 -- happens to a lease while it is held.
-alter table tasks set (fillfactor = 60);
+alter table tasks set (fillfactor = 40);
 alter table leases set (fillfactor = 60);
 
 -- The clock of every decision about time. Tests replace this one function to move it.
@@ -393,7 +393,7 @@ create function dsec_end(
 ) returns table (
   place integer, id text, key_id text, state text, spec json, spec_digest text, attempts integer, fence bigint,
   executor_id text, cancel_requested boolean, created_at timestamptz, started_at timestamptz, finished_at timestamptz,
-  result json, attestation_id text
+  attestation_id text
 )
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -468,7 +468,7 @@ begin
     on conflict (state, part) do update set count = c.count + excluded.count
   )
   select e.place::integer, e.id, e.key_id, e.state, e.spec, e.spec_digest, e.attempts, e.fence, e.executor_id,
-         e.cancel_requested, e.created_at, e.started_at, e.finished_at, e.result, e.attestation_id
+         e.cancel_requested, e.created_at, e.started_at, e.finished_at, e.attestation_id
   from ended e;
 end
 $$;
