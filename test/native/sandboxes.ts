@@ -23,6 +23,9 @@ import {
 
 export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
+/** How many times slower than a real processor this one may be: above 1 where it is emulated (guest/inside.sh). */
+export const SLOWNESS = Number(process.env.DSEC_TEST_SLOWNESS ?? 1);
+
 export type TestLauncher = {
   launcher: Launcher;
   stateDirectory: string;
