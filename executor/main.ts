@@ -12,6 +12,7 @@ import { measureCapacity } from "./capacity.ts";
 import { Channels } from "./channel/channels.ts";
 import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
+import { AuthorityStock } from "./egress/authority-stock.ts";
 import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
 import { type Fetch, GatewayClient } from "./gateway-client.ts";
 import { imageNames, sendHeartbeats } from "./heartbeat.ts";
@@ -192,6 +193,7 @@ class RunningExecutor implements Executor {
     this.#parts = {
       ...made,
       channels,
+      authorities: new AuthorityStock(),
       hostViewDigest: made.hostDigest,
       leases,
       live: new LiveEvents((events) => this.#sendEvents(events)),

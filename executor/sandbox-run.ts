@@ -12,6 +12,7 @@ import { measureFree } from "./capacity.ts";
 import type { Channel, ChannelRecord } from "./channel/channel.ts";
 import type { Channels } from "./channel/channels.ts";
 import { collectOutputs } from "./collect.ts";
+import type { AuthorityStock } from "./egress/authority-stock.ts";
 import { Egress } from "./egress/egress.ts";
 import { type Lived, wireText } from "./evidence.ts";
 import type { GatewayClient } from "./gateway-client.ts";
@@ -28,6 +29,7 @@ export type SandboxParts = {
   artifacts: ArtifactCache;
   channels: Channels;
   client: Pick<GatewayClient, "policy">;
+  authorities: AuthorityStock;
   dataDirectory: string;
   /** aborts when this executor ends, whatever is still to be delivered */
   closing: AbortSignal;
@@ -77,7 +79,7 @@ export async function runInSandbox(
     channel = await parts.channels.open(lease, folder.path);
     const prepared = { image, inputPaths, stdinPath, socketPath: channel.socketPath, free };
     const plan = planLaunch(lease, prepared);
-    egress = await Egress.prepare(lease, folder.path, channel, parts.client, signal);
+    egress = await Egress.prepare(lease, folder.path, channel, parts, signal);
     const sandbox = await parts.launcher.launch(egress.plan(plan));
     const ran = await followSandbox(sandbox, egress, held, folder, started, parts.live);
     await egress.close();

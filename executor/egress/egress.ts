@@ -5,7 +5,8 @@ import type { Lease } from "#core/wire/leases.ts";
 import type { LaunchPlan } from "#native/index.ts";
 import type { Channel } from "../channel/channel.ts";
 import type { GatewayClient } from "../gateway-client.ts";
-import { Authority } from "./authority.ts";
+import type { Authority } from "./authority.ts";
+import type { AuthorityStock } from "./authority-stock.ts";
 import { ChannelCalls } from "./channel-calls.ts";
 import { CurrentPolicy } from "./current-policy.ts";
 import { EGRESS_ENVIRONMENT, PROXY_PORT, TRUST_PATH, trustedCertificates } from "./environment.ts";
@@ -23,11 +24,11 @@ export class Egress {
     lease: Lease,
     directory: string,
     channel: Pick<Channel, "calls" | "recorded" | "log">,
-    client: Pick<GatewayClient, "policy">,
+    { client, authorities }: { client: Pick<GatewayClient, "policy">; authorities: AuthorityStock },
     signal: AbortSignal,
   ): Promise<Egress> {
     const { policy } = lease.spec;
-    const authority = await Authority.create();
+    const authority = await authorities.take();
     const trustPath = join(directory, "ca.pem");
     await writeFile(trustPath, trustedCertificates(authority, policy), { mode: 0o444 });
     const { calls, recorded, log } = channel;
