@@ -37,18 +37,9 @@ export function acquirer(
     ]);
     const granted: Lease[][] = claims.map(() => []);
     for (const row of rows) {
-      granted[row.request - 1]!.push({
-        lease_id: row.lease_id,
-        task_id: row.task_id,
-        key_id: row.key_id,
-        fence: Number(row.fence),
-        attempt: row.attempt,
-        ttl_ms: leaseTtlMs,
-        expires_at: row.expires_at.toISOString(),
-        spec: row.spec,
-        spec_digest: row.spec_digest,
-      });
-      wake.notify(`task:${row.task_id}`);
+      const leases = leasesOf(row, leaseTtlMs);
+      for (const lease of leases) wake.notify(`task:${lease.task_id as TaskId}`);
+      granted[row.request - 1] = leases;
     }
     return granted;
   }
@@ -64,17 +55,39 @@ export function acquirer(
   };
 }
 
+/** The leases of one claim, as columns: `specs` is a JSON array, all others have a line for each lease. */
 type ClaimRow = {
   request: number;
-  lease_id: LeaseId;
-  task_id: TaskId;
-  key_id: KeyId;
-  fence: string;
-  attempt: number;
   expires_at: Date;
-  spec: TaskSpec;
-  spec_digest: Digest;
+  lease_ids: string;
+  task_ids: string;
+  key_ids: string;
+  fences: string;
+  attempts: string;
+  spec_digests: string;
+  specs: string;
 };
+
+function leasesOf(row: ClaimRow, ttlMs: number): Lease[] {
+  const taskIds = row.task_ids.split("\n") as TaskId[];
+  const keyIds = row.key_ids.split("\n") as KeyId[];
+  const fences = row.fences.split("\n");
+  const attempts = row.attempts.split("\n");
+  const digests = row.spec_digests.split("\n") as Digest[];
+  const specs = JSON.parse(row.specs) as TaskSpec[];
+  const expiresAt = row.expires_at.toISOString();
+  return (row.lease_ids.split("\n") as LeaseId[]).map((leaseId, i) => ({
+    lease_id: leaseId,
+    task_id: taskIds[i]!,
+    key_id: keyIds[i]!,
+    fence: Number(fences[i]),
+    attempt: Number(attempts[i]),
+    ttl_ms: ttlMs,
+    expires_at: expiresAt,
+    spec: specs[i]!,
+    spec_digest: digests[i]!,
+  }));
+}
 
 const ACQUIRE = `
 select * from dsec_acquire(${textArray(1)}, ${textArray(2)}::bigint[], ${textArray(3)}::integer[], $4::int, $5::int, $6::int)`;
