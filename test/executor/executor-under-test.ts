@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { TaskId } from "#core/ids.ts";
 import { isFinal } from "#core/task.ts";
 import type { Attestation } from "#core/wire/attestations.ts";
 import type { WireResources } from "#core/wire/common.ts";
@@ -108,6 +109,15 @@ export class Rig implements AsyncDisposable {
 
   get(taskId: string): Promise<Task> {
     return this.client.ok<Task>("GET", `/v1/tasks/${taskId}`);
+  }
+
+  /** Waits for the first output: the command is under way, which `running` does not say yet. */
+  async begun(taskId: string): Promise<void> {
+    for (;;) {
+      const events = await this.gateway.store.listEvents(taskId as TaskId, 0, 10_000);
+      if (events.some(({ type }) => type === "stdout")) return;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
   }
 
   async until(taskId: string, reached: (task: Task) => boolean): Promise<Task> {

@@ -217,7 +217,7 @@ test("closing while draining ends at once", async () => {
 test("a lost launcher fails its attempts, comes back by itself, and the tasks are run again", async () => {
   await rig.start();
   const { id } = await rig.submit({ command: ["sh", "-c", "echo begun; sleep 1.5; echo ended"], retries: 1 });
-  await rig.until(id, ({ state }) => state === "running");
+  await rig.begun(id);
   const [launcher] = await processesWith("dsec-launcher", process.pid);
   process.kill(launcher!, "SIGKILL");
   const { task, stdout } = await rig.finished(id);

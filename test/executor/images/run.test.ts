@@ -112,7 +112,7 @@ test("a running task keeps its image when the image is removed", async () => {
     image: digest,
     command: ["/bin/sh", "-c", "echo begun; sleep 1; cat /etc/marker"],
   });
-  await rig.until(id, ({ state }) => state === "running");
+  await rig.begun(id);
   await store.remove(digest);
   expect((await rig.finished(id)).stdout.toString()).toBe("begun\nstill here\n");
 });
