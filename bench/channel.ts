@@ -3,6 +3,7 @@
  * and memory operations over kept connections. Every operation is recorded in the event log and the memory service's
  * database, as always.
  */
+import { rm } from "node:fs/promises";
 import { percentile } from "#bench/support/figures.ts";
 import { buildLoad } from "#bench/support/load.ts";
 import { createClient } from "#sdk/client.ts";
@@ -41,6 +42,7 @@ export async function run(say: (line: string) => void): Promise<Record<string, u
     };
   } finally {
     await system.stop();
+    await rm(system.folder, { recursive: true });
   }
 }
 

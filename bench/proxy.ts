@@ -6,6 +6,7 @@
  * 32 agents call at once, each at its own pace of a call a second as agents that think in between do; beside it one
  * caller without a pause, and 32 without one, whose rate is what the machine can do.
  */
+import { rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { percentile } from "#bench/support/figures.ts";
 import { buildLoad, type Measured } from "#bench/support/load.ts";
@@ -69,6 +70,7 @@ export async function run(say: (line: string) => void): Promise<Record<string, u
     };
   } finally {
     await system.stop();
+    await rm(system.folder, { recursive: true });
     upstream.close();
   }
 }

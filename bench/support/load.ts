@@ -1,6 +1,7 @@
 /** The measuring client (load.cc), on the host or inside a sandbox of a running system. */
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -26,7 +27,7 @@ export async function buildLoad(client: Client): Promise<Load> {
     await run("g++", ["-std=c++20", "-O2", "-static", "-pthread", source, "-o", program]);
     artifact = (await client.artifacts.put(await readFile(program))).artifact;
   } finally {
-    process.once("exit", () => void rm(directory, { recursive: true, force: true }));
+    process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
   }
   return {
     async onHost(words) {
