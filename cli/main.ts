@@ -16,10 +16,14 @@ const SUBCOMMANDS: Record<string, Subcommand> = {
     load: () => import("./commands/run.ts"),
   },
   task: {
-    summary: "submit, get, list, cancel tasks and read their output",
+    summary: "submit, get, list, cancel tasks, read their output and what they did",
     load: () => import("./commands/task.ts"),
   },
   key: { summary: "create, list and revoke API keys", load: () => import("./commands/key.ts") },
+  secret: {
+    summary: "keep secrets that the gateway puts into calls",
+    load: () => import("./commands/secret.ts"),
+  },
   "signing-key": {
     summary: "list and rotate the keys that sign attestations",
     load: () => import("./commands/signing-key.ts"),

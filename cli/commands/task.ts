@@ -18,6 +18,7 @@ import {
   usageError,
   wholeNumber,
 } from "../program.ts";
+import { defineTaskCalls } from "../task-calls.ts";
 import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
 import { type Column, duration, type Paint, paintFor, plainLine, table } from "../terminal.ts";
 
@@ -55,6 +56,8 @@ export function define(command: Command): void {
     .option("--no-follow", "print what there is and end")
     .option("--raw", "leave control codes in, also on a terminal")
     .action(logs);
+
+  defineTaskCalls(add);
 
   examples(command, [
     ["what is running", "dsec task list --state running"],

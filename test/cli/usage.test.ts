@@ -7,13 +7,25 @@ import { dsec } from "./dsec.ts";
 const folder = mkdtempSync(join(tmpdir(), "dsec-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const COMMANDS = ["up", "gateway", "executor", "run", "task", "key", "image", "verify", "doctor"];
+const COMMANDS = [
+  ...["up", "gateway", "executor", "run", "task", "key", "secret", "signing-key"],
+  ...["image", "verify", "doctor"],
+];
 const NESTED = [
   "task submit",
   "task get",
   "task list",
   "task cancel",
   "task logs",
+  "task receipts",
+  "task events",
+  "task observe",
+  "task policy",
+  "secret put",
+  "secret list",
+  "secret rm",
+  "signing-key list",
+  "signing-key rotate",
   "key create",
   "key list",
   "key revoke",

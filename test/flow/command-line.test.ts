@@ -195,6 +195,35 @@ test("the example tasks end as they must, each verified offline from its folder"
   expect(await mountsWith(join(folder, "demo"))).toEqual([]);
 });
 
+test("a running task is told what to observe, and its events, receipts and policy can be looked at and changed", async () => {
+  const submitted = await inFolder(["task", "submit", "--", "dsec-tool", "observe", "--wait", "20000"]);
+  const id = submitted.stdout.toString().trim();
+  expect((await inFolder(["task", "policy", id, "-"], { stdin: '{"rules":[{"host":"a.test"}]}' })).code).toBe(
+    0,
+  );
+  const misspelt = await inFolder(["task", "policy", id, "-"], { stdin: '{"rule":[]}' });
+  expect([misspelt.code, misspelt.stderr]).toEqual([1, expect.stringContaining("POLICY_INVALID")]);
+  expect((await inFolder(["task", "observe", id, '{"hint":"look again"}'])).code).toBe(0);
+  const logs = await inFolder(["task", "logs", id]);
+  expect(logs.stdout.toString()).toContain("look again");
+  const events = await inFolder(["task", "events", id, "--json"]);
+  expect(JSON.parse(events.stdout.toString())).toContainEqual(
+    expect.objectContaining({ type: "observation" }),
+  );
+  expect(JSON.parse((await inFolder(["task", "receipts", id, "--json"])).stdout.toString())).toEqual([]);
+});
+
+test("a secret goes in by standard input, and no command shows it again", async () => {
+  const value = "Bearer of-a-test-0123";
+  const put = await inFolder(["secret", "put", "TOKEN", "--host", "api.test"], { stdin: `${value}\n` });
+  expect(put.code, put.stderr).toBe(0);
+  const list = await inFolder(["secret", "list", "--json"]);
+  expect(JSON.parse(list.stdout.toString())).toMatchObject([{ name: "TOKEN", hosts: ["api.test"] }]);
+  expect(list.stdout.toString() + put.stdout + put.stderr).not.toContain("of-a-test");
+  expect((await inFolder(["secret", "rm", "TOKEN"])).code).toBe(0);
+  expect((await inFolder(["secret", "rm", "TOKEN"])).stderr).toContain("SECRET_NOT_FOUND");
+});
+
 test("a second process on the same folder is refused and told who has it", async () => {
   const second = await inFolder(["up", "--port", "0"]);
   expect(second.code).toBe(1);

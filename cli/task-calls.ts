@@ -1,0 +1,94 @@
+/** The subcommands of `dsec task` about what a task did outside and what it is told while it runs. */
+import { readFileSync } from "node:fs";
+import { decodeJwt } from "jose";
+import { type Json, parseJson } from "#core/json.ts";
+import type { Receipt, ReceiptClaims } from "#core/wire/calls.ts";
+import type { PolicyRequest } from "#core/wire/policy.ts";
+import { type ConnectionOptions, connect } from "./connection.ts";
+import { type Command, examples, note, printJson } from "./program.ts";
+import { type Column, duration, plainLine, table } from "./terminal.ts";
+
+type Common = ConnectionOptions & { json?: boolean };
+
+/** @param add declares a subcommand with the options that all of `dsec task` have */
+export function defineTaskCalls(add: (name: string, summary: string) => Command): void {
+  const receiptsCommand = add("receipts", "list what came of a task's calls")
+    .argument("<task-id>")
+    .action(receipts);
+  const eventsCommand = add("events", "print the event log of a finished task, as JSON lines")
+    .argument("<task-id>")
+    .action(events);
+  const observeCommand = add("observe", "put an observation into a running sandbox")
+    .argument("<task-id>")
+    .argument("<json>", "what the agent is given with its next answer")
+    .action(observe);
+  const policyCommand = add("policy", "replace what a running task may reach")
+    .argument("<task-id>")
+    .argument("<file>", "the policy as JSON; - reads standard input")
+    .action(policy);
+  examples(receiptsCommand, [
+    ["every receipt's token, for a verifier", "dsec task receipts task_01k… --json"],
+  ]);
+  examples(eventsCommand, [
+    ["the tool calls that failed", "dsec task events task_01k… | grep tool_call_end"],
+  ]);
+  examples(observeCommand, [
+    ["a hint from a person", `dsec task observe task_01k… '{"hint": "look again"}'`],
+  ]);
+  examples(policyCommand, [["let it reach nothing any more", "echo '{}' | dsec task policy task_01k… -"]]);
+}
+
+async function receipts(id: string, options: Common): Promise<void> {
+  const client = await connect(options);
+  const found: Receipt[] = [];
+  for await (const receipt of client.tasks.receipts(id)) found.push(receipt);
+  if (options.json) {
+    printJson(found);
+    return;
+  }
+  const columns: Column[] = [
+    { title: "CALL", align: "right" },
+    { title: "STATUS" },
+    { title: "TIME", align: "right" },
+    { title: "BYTES", align: "right" },
+    { title: "URL" },
+  ];
+  const rows = found.map(({ receipt }) => {
+    const claims = decodeJwt(receipt) as unknown as ReceiptClaims;
+    return [
+      String(claims.seq),
+      claims.error ?? String(claims.status),
+      duration(claims.duration_us / 1000),
+      String(claims.bytes_down),
+      plainLine(claims.url),
+    ];
+  });
+  process.stdout.write(`${table(columns, rows, (text) => text)}\n`);
+}
+
+async function events(id: string, options: Common): Promise<void> {
+  const log = await (await connect(options)).tasks.log(id);
+  if (!options.json) {
+    process.stdout.write(log);
+    return;
+  }
+  const lines = new TextDecoder()
+    .decode(log)
+    .split("\n")
+    .filter((line) => line !== "");
+  printJson(lines.map((line) => parseJson(line, "the event log")));
+}
+
+async function observe(id: string, text: string, options: Common): Promise<void> {
+  const content = parseJson(text, "the observation") as Json;
+  const observation = await (await connect(options)).tasks.observe(id, content);
+  if (options.json) printJson(observation);
+  else note(`observation ${observation.seq} is on its way to ${id}`);
+}
+
+async function policy(id: string, file: string, options: Common): Promise<void> {
+  const given = parseJson(readFileSync(file === "-" ? 0 : file), file === "-" ? "standard input" : file);
+  await (await connect(options)).tasks.setPolicy(id, given as PolicyRequest);
+  if (options.json) printJson(given);
+  else note(`${id} is judged by this policy within a second`);
+}
