@@ -38,6 +38,21 @@ export function dataOption(): Option {
   return new Option("--data <dir>", "data folder").env("DSEC_DATA").default(DEFAULT_DATA);
 }
 
+/**
+ * How a subcommand declares its own subcommands, all with the same options: `--json`, the data folder, and for those that
+ * talk to a gateway which one.
+ */
+export function nestedIn(
+  command: Command,
+  reach: "gateway" | "data folder",
+): (name: string, summary: string) => Command {
+  return (name, summary) => {
+    const nested = command.command(name).description(summary).exitOverride();
+    if (reach === "gateway") nested.addOption(gatewayOption());
+    return nested.addOption(dataOption()).addOption(jsonOption());
+  };
+}
+
 /** The one JSON value of a command with `--json`. */
 export function printJson(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value, null, 2)}\n`);

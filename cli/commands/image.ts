@@ -1,14 +1,13 @@
 import { importImage } from "#executor/images/import.ts";
 import { ImageStore } from "#executor/images/store.ts";
 import { dataFolder, makeDataFolder } from "../data-folder.ts";
-import { type Command, dataOption, examples, jsonOption, note, printJson } from "../program.ts";
+import { type Command, examples, nestedIn, note, printJson } from "../program.ts";
 import { byteCount, paintFor, plainLine, table } from "../terminal.ts";
 
 type Options = { data: string; json?: boolean };
 
 export function define(command: Command): void {
-  const add = (name: string, summary: string) =>
-    command.command(name).description(summary).addOption(dataOption()).addOption(jsonOption()).exitOverride();
+  const add = nestedIn(command, "data folder");
   const importCommand = add("import", "make an image of a root file system and print its digest")
     .argument("<source>", "a folder, or a tar archive (also .gz, .xz, .zst), as `docker export` writes it")
     .argument("[name]", "name that tasks call it by, such as python:3.11")

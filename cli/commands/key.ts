@@ -1,29 +1,12 @@
 import { type Key, SCOPES, type Scope } from "#core/wire/keys.ts";
 import { type ConnectionOptions, connect } from "../connection.ts";
-import {
-  type Command,
-  collect,
-  dataOption,
-  examples,
-  gatewayOption,
-  jsonOption,
-  note,
-  printJson,
-  usageError,
-} from "../program.ts";
+import { type Command, collect, examples, nestedIn, note, printJson, usageError } from "../program.ts";
 import { paintFor, plainLine, table } from "../terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
 
 export function define(command: Command): void {
-  const add = (name: string, summary: string) =>
-    command
-      .command(name)
-      .description(summary)
-      .addOption(gatewayOption())
-      .addOption(dataOption())
-      .addOption(jsonOption())
-      .exitOverride();
+  const add = nestedIn(command, "gateway");
   const createCommand = add("create", "make a key and print its secret, which is shown only now")
     .argument("<name>", "what the key is for")
     .option("-s, --scope <scope>", `${SCOPES.join(", ")} (default: tasks); repeatable`, collect)

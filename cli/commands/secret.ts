@@ -1,29 +1,12 @@
 import { readFileSync } from "node:fs";
 import { type ConnectionOptions, connect } from "../connection.ts";
-import {
-  type Command,
-  collect,
-  dataOption,
-  examples,
-  gatewayOption,
-  jsonOption,
-  note,
-  printJson,
-  usageError,
-} from "../program.ts";
+import { type Command, collect, examples, nestedIn, note, printJson, usageError } from "../program.ts";
 import { table } from "../terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
 
 export function define(command: Command): void {
-  const add = (name: string, summary: string) =>
-    command
-      .command(name)
-      .description(summary)
-      .addOption(gatewayOption())
-      .addOption(dataOption())
-      .addOption(jsonOption())
-      .exitOverride();
+  const add = nestedIn(command, "gateway");
   const putCommand = add("put", "make or replace a secret; its value is read from standard input")
     .argument("<name>", "as policies name it")
     .requiredOption("--host <host>", "host it may go to, as in a policy's rules; repeatable", collect)

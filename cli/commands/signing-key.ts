@@ -1,6 +1,6 @@
 import { openKeyStore } from "#gateway/node/key-store.ts";
 import { makeDataFolder } from "../data-folder.ts";
-import { type Command, dataOption, examples, jsonOption, note, printJson } from "../program.ts";
+import { type Command, examples, nestedIn, note, printJson } from "../program.ts";
 import { table } from "../terminal.ts";
 
 type Options = { data: string; json?: boolean };
@@ -9,8 +9,7 @@ type Options = { data: string; json?: boolean };
 const PLACES = ["current", "next"] as const;
 
 export function define(command: Command): void {
-  const add = (name: string, summary: string) =>
-    command.command(name).description(summary).addOption(dataOption()).addOption(jsonOption()).exitOverride();
+  const add = nestedIn(command, "data folder");
   const listCommand = add("list", "list the public keys that this gateway publishes").action(list);
   const rotateCommand = add("rotate", "sign with the next key from now on").action(rotate);
   examples(command, [["after a yearly rotation or a leak", "dsec signing-key rotate"]]);

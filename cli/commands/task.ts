@@ -8,11 +8,9 @@ import { type ConnectionOptions, connect } from "../connection.ts";
 import { createOutputWriter } from "../output-writer.ts";
 import {
   type Command,
-  dataOption,
   EXIT,
   examples,
-  gatewayOption,
-  jsonOption,
+  nestedIn,
   Option,
   printJson,
   usageError,
@@ -25,14 +23,7 @@ import { type Column, duration, type Paint, paintFor, plainLine, table } from ".
 type Common = ConnectionOptions & { json?: boolean };
 
 export function define(command: Command): void {
-  const add = (name: string, summary: string) =>
-    command
-      .command(name)
-      .description(summary)
-      .addOption(gatewayOption())
-      .addOption(dataOption())
-      .addOption(jsonOption())
-      .exitOverride();
+  const add = nestedIn(command, "gateway");
 
   const submitCommand = addTaskOptions(add("submit", "submit a task and print its id"))
     .argument("[command...]", "the command, after --")
