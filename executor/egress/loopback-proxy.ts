@@ -209,8 +209,6 @@ async function answering(
     leaving.abort(error);
     // The connection has left HTTP: nothing that we could say would be understood.
     if (response.socket === null) return void response.req.socket.destroy();
-    // A client that first sends its whole body would never come to read the answer.
-    response.req.resume();
     sendError(error, response);
     if (!response.destroyed) await closed;
   } finally {

@@ -50,7 +50,23 @@ export function sendError(error: unknown, response: ServerResponse): void {
   }
   const { body, fields, status } = errorReply(error);
   response.writeHead(status, fields.flat());
-  response.end(response.req.method === "HEAD" ? undefined : body);
+  response.write(response.req.method === "HEAD" ? Buffer.alloc(0) : body);
+  // The end of a last answer closes the connection, and closing with bytes unread resets it (see closeGently). The
+  // client has the whole answer by now and waits for nothing.
+  onceRead(response.req, () => response.end());
+}
+
+/** Once a request that nobody wants has ended, broken off or fallen silent. The server's own time for one bounds it. */
+function onceRead(request: IncomingMessage, then: () => void): void {
+  if (request.complete || request.destroyed) return then();
+  const done = () => {
+    clearTimeout(silence);
+    request.off("data", heard).off("close", done);
+    then();
+  };
+  const silence = setTimeout(done, LINGER_MS);
+  const heard = () => silence.refresh();
+  request.on("data", heard).once("close", done).resume();
 }
 
 /** For a connection that could not be read as HTTP: there is no request to answer. */
