@@ -92,6 +92,9 @@ export const ERROR_STATUS = {
   STEP_TIMED_OUT: 504,
   CHANNEL_BUSY: 429,
   EVENT_LOG_FULL: 507,
+  // traces
+  TRACE_CORRUPT: 422,
+  TRACE_UNSUPPORTED: 422,
   /** Only ever recorded: no write explains what a namespace holds. */
   MEMORY_CHANGED_UNRECORDED: 500,
   OBSERVATIONS_FULL: 429,
