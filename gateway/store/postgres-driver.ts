@@ -32,12 +32,16 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
     onnotice: () => {},
     connection: { application_name: options.name ?? "dsec", ...(options.pooled ? {} : SESSION) },
   });
+  const prepare = !options.pooled;
   return {
-    query: queryOver(client),
+    query: queryOver(client, prepare),
     async transaction(work) {
       try {
         return (await client.begin((transaction) =>
-          work(queryOver(transaction), async (text) => void (await transaction.unsafe(text).simple())),
+          work(
+            queryOver(transaction, prepare),
+            async (text) => void (await transaction.unsafe(text).simple()),
+          ),
         )) as Awaited<ReturnType<typeof work>>;
       } catch (error) {
         throw asDsecError(error);
@@ -47,11 +51,12 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
   };
 }
 
-function queryOver(client: postgres.Sql | postgres.TransactionSql): Query {
+/** @param prepare `unsafe` prepares nothing unless told to: each statement would be planned anew, over two round trips */
+function queryOver(client: postgres.Sql | postgres.TransactionSql, prepare: boolean): Query {
   return async <R>(text: string, parameters: readonly Parameter[] = []) => {
     for (let attempt = 1; ; attempt++) {
       try {
-        return (await client.unsafe(text, [...parameters])) as unknown as R[];
+        return (await client.unsafe(text, [...parameters], { prepare })) as unknown as R[];
       } catch (error) {
         // The server rolled the statement back to break a deadlock: outside a transaction it can simply run again.
         if (codeOf(error) === "40P01" && !("savepoint" in client) && attempt < 4) continue;
