@@ -95,6 +95,9 @@ export const ERROR_STATUS = {
   // traces
   TRACE_CORRUPT: 422,
   TRACE_UNSUPPORTED: 422,
+  QUERY_INVALID: 400,
+  TRACE_EXISTS: 409,
+  TRACE_UNWRITABLE: 507,
   /** Only ever recorded: no write explains what a namespace holds. */
   MEMORY_CHANGED_UNRECORDED: 500,
   OBSERVATIONS_FULL: 429,

@@ -87,6 +87,23 @@ export const LIMITS = {
   observationBytes: 64 * 1024,
   observationsQueued: 256,
 
+  // traces
+  /** One encoded event. */
+  traceEventBytes: 16 * 1024 * 1024,
+  /** What a block of events may unpack to; checked before it is unpacked. */
+  traceBlockBytes: 17 * 1024 * 1024,
+  /** A writer ends a block here. */
+  traceBlockGoalBytes: 512 * 1024,
+  /** Events that a writer holds before it writes them by itself. */
+  traceHeldBytes: 2 * 1024 * 1024,
+  /** The file header with its labels. */
+  traceHeaderBytes: 1024 * 1024,
+  traceBlockHeaderBytes: 1024,
+  /** The index of a sealed trace. */
+  traceFooterBytes: 64 * 1024 * 1024,
+  /** Numbers of calls and of plan steps that the index goes to. */
+  traceIndexNumber: 4_000_000,
+
   // the loopback proxy of one sandbox
   egressConnections: 128,
   /** Requests of one connection that wait for those before them. */
@@ -163,6 +180,13 @@ export const LIMITS = {
   messagesPerReceive: 100,
   /** Keywords and members of a channel's schema, counted through all levels. */
   channelSchemaNodes: 1_000,
+
+  // questions about traces
+  queryChars: 64 * 1024,
+  /** Of brackets and `not` within each other. */
+  queryDepth: 100,
+  /** Names, literals and operators together. */
+  queryNodes: 2_000,
 
   // keys and tokens
   rateRequestsPerS: 2_000,
