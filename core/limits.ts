@@ -188,6 +188,25 @@ export const LIMITS = {
   /** Names, literals and operators together. */
   queryNodes: 2_000,
 
+  // exchange of traces
+  /** One record of an import: a line, or a document that goes over many. */
+  importRecordChars: 64 * 1024 * 1024,
+  /** Of what was sent and received, in the context that an imported error is given. */
+  importPayloadChars: 4096,
+  /** Characters of a trace's id that become its file's name; longer and odd ones are named by digest. */
+  traceNameChars: 100,
+  /** Of one run: patterns, and values that are looked for in every encoding. */
+  redactionPatterns: 1_000,
+  redactionValues: 200_000,
+  redactionPatternChars: 4096,
+  /** Encodings within encodings that are looked into, such as base64 in percent signs. */
+  redactionNesting: 4,
+  archiveMembers: 1_000_000,
+  archiveNameBytes: 1024,
+  archiveIndexBytes: 256 * 1024 * 1024,
+  /** A member that unpacks to more times its compressed size is a bomb; traces are compressed already. */
+  archiveExpansion: 1024,
+
   // keys and tokens
   rateRequestsPerS: 2_000,
   rateBurst: 4_000,
