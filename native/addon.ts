@@ -1,10 +1,14 @@
-/** The types of `addon/addon.cc`, which only moves messages and descriptors. */
+/** The types of `addon/`, which only moves messages, descriptors and records. */
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
+import type { RingCounters } from "./ring.ts";
 
 export const BUILD_DIRECTORY = fileURLToPath(new URL("../build/native/", import.meta.url));
 
 export type DirectoryEntry = { name: Uint8Array; kind: "file" | "directory" | "link" | "other" };
+
+/** Opaque; one end of a ring in this thread. */
+export type RingHandle = { readonly ring: unique symbol };
 
 export type Addon = {
   /** A connected SEQPACKET pair, close-on-exec. */
@@ -17,6 +21,21 @@ export type Addon = {
   openRegular(root: number, path: Uint8Array): number | null;
   listDirectory(root: number, path: Uint8Array): DirectoryEntry[] | null;
   close(descriptor: number): void;
+  ringCreate(bytes: number): RingHandle;
+  ringCollect(descriptor: number): RingHandle;
+  ringDescriptor(ring: RingHandle): number;
+  ringPush(
+    ring: RingHandle,
+    slot: number,
+    kind: number,
+    timeUs: number,
+    bytes: Uint8Array,
+    urgent: boolean,
+  ): boolean;
+  ringWait(ring: RingHandle, bytes: number, timeoutUs: number): boolean;
+  ringDrain(ring: RingHandle, out: Uint8Array): number;
+  ringClose(ring: RingHandle): void;
+  ringCounters(ring: RingHandle): RingCounters;
 };
 
 let loaded: Addon | undefined;

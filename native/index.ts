@@ -1,5 +1,6 @@
 /**
- * The only importable file of `native/`: it speaks to the launcher daemon, which makes the sandboxes.
+ * The only importable file of `native/`: it speaks to the launcher daemon, which makes the sandboxes, and has the ring
+ * through which events are recorded.
  *
  * Node never forks. The addon holds one SEQPACKET socket to the daemon; a plan goes over as a sealed memfd, and
  * the read ends of the sandbox's standard output and error come back as descriptors.
@@ -7,6 +8,8 @@
 import type { Readable } from "node:stream";
 import { BUILD_DIRECTORY } from "./addon.ts";
 import { Daemon } from "./daemon.ts";
+
+export { Ring, RingCollector, type RingCounters, type RingRecord } from "./ring.ts";
 
 /** The folder of the programs that every sandbox has: `dsec-tool`. */
 export const TOOL_DIRECTORY = `${BUILD_DIRECTORY}bin`;

@@ -1,5 +1,5 @@
-// The only native code that Node loads: a SEQPACKET socket to the launcher, sealed memory files, and openat2(2). It
-// makes no decisions and keeps no state but the socket. Failures are thrown as Error with `code` and `syscall`.
+// The only native code that Node loads: a SEQPACKET socket to the launcher, sealed memory files, openat2(2), and the ring
+// of events (ring.cc). It makes no decisions. Failures are thrown as Error with `errno` and `syscall`.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -18,15 +18,12 @@
 #include <thread>
 #include <vector>
 
+#include "addon/fail.h"
+#include "addon/ring.h"
+
 namespace {
 
-Napi::Value fail(const Napi::Env& env, const char* call, int number) {
-  Napi::Error error = Napi::Error::New(env, std::string(call) + ": " + std::strerror(number));
-  error.Set("errno", Napi::Number::New(env, number));
-  error.Set("syscall", Napi::String::New(env, call));
-  error.ThrowAsJavaScriptException();
-  return env.Undefined();
-}
+using dsec::fail;
 
 // socketPair(): [number, number], close-on-exec. The first is for `Channel`, the second for the launcher to inherit.
 Napi::Value socket_pair(const Napi::CallbackInfo& info) {
@@ -234,6 +231,7 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("openRegular", Napi::Function::New(env, open_regular));
   exports.Set("listDirectory", Napi::Function::New(env, list_directory));
   exports.Set("close", Napi::Function::New(env, close_descriptor));
+  dsec::export_ring(env, exports);
   return exports;
 }
 
