@@ -10,6 +10,7 @@ import { busJob, type Member } from "../messages/routes.ts";
 import { sandboxId } from "../plan.ts";
 import type { ExecToolParts } from "../tools/exec-tool.ts";
 import { EventLog, type SealedEvents } from "./event-log.ts";
+import type { Reply, Routes } from "./exchange.ts";
 import { MemoryWatch } from "./memory-watch.ts";
 import { ObservationQueue } from "./observations.ts";
 import { type CallGateway, ProxiedCalls } from "./proxied-calls.ts";
@@ -48,7 +49,7 @@ export class Channel {
   readonly #watch: MemoryWatch;
   readonly #tools: ToolCalls;
   readonly #leave: () => Promise<void>;
-  readonly #answering = new Set<Promise<Response>>();
+  readonly #answering = new Set<Promise<Reply>>();
   #server: SocketServer | null = null;
 
   /** @param directory the attempt's private folder */
@@ -64,7 +65,7 @@ export class Channel {
     return join(directory, "events.jsonl");
   }
 
-  readonly #routes: (request: Request) => Promise<Response>;
+  readonly #routes: Routes;
 
   private constructor(lease: Lease, directory: string, { gateway, services, exec }: ChannelParts) {
     const { spec, task_id: taskId } = lease;
@@ -106,8 +107,8 @@ export class Channel {
       ...{ log, tools: this.#tools, calls: this.calls, steps: this.#steps, records },
       ...{ observations: this.observations, memoryAndMessages },
     });
-    this.#routes = (request) => {
-      const answering = answer(request).finally(() => this.#answering.delete(answering));
+    this.#routes = (exchange) => {
+      const answering = answer(exchange).finally(() => this.#answering.delete(answering));
       this.#answering.add(answering);
       return answering;
     };

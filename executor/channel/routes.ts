@@ -1,6 +1,6 @@
 /** The sandbox's socket as one function from request to answer; docs/channel.md has the table of its routes. */
 import { randomUUID } from "node:crypto";
-import { z } from "zod";
+import type { z } from "zod";
 import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -20,11 +20,14 @@ import {
   jsonReply,
   judge,
   methodNotAllowed,
+  NO_QUERY,
   nameInPath,
+  notFound,
   readJsonBody,
   readQuery,
 } from "../memory/http.ts";
 import type { EventLog } from "./event-log.ts";
+import type { Exchange, Reply, Routes } from "./exchange.ts";
 import { utf8Text } from "./http-tool.ts";
 import { answerRpc } from "./mcp.ts";
 import type { ObservationQueue } from "./observations.ts";
@@ -41,113 +44,113 @@ export type ChannelParts = {
   records: AgentRecords;
   observations: ObservationQueue;
   /** `/v1/memory…` and `/v1/messages…` */
-  memoryAndMessages: (request: Request) => Promise<Response>;
+  memoryAndMessages: Routes;
 };
 
-export function createChannelRoutes(parts: ChannelParts): (request: Request) => Promise<Response> {
+export function createChannelRoutes(parts: ChannelParts): Routes {
   const { log, tools, observations } = parts;
 
-  async function answer(request: Request): Promise<Response> {
-    const url = new URL(request.url);
-    const { pathname } = url;
+  async function answer(exchange: Exchange): Promise<Reply> {
+    const { path } = exchange;
     log.checkRoom();
-    if (/^\/v1\/(memory|messages)(\/|$)/.test(pathname)) return parts.memoryAndMessages(request);
-    if (pathname.startsWith("/v1/tools/")) return answerTool(request, url, parts);
-    const step = /^\/v1\/steps\/([1-9]\d{0,8})\/end$/.exec(pathname)?.[1];
+    if (path.startsWith("/v1/memory") || path.startsWith("/v1/messages/"))
+      return parts.memoryAndMessages(exchange);
+    if (path.startsWith("/v1/tools/")) return answerTool(exchange, parts);
+    const step = /^\/v1\/steps\/([1-9]\d{0,8})\/end$/.exec(path)?.[1];
     if (step !== undefined) {
-      const { status, detail } = await posted(request, url, StepEndSchema, LIMITS.contextBytes);
-      return jsonReply(request, JSON.stringify({ status: parts.steps.end(Number(step), status, detail) }));
+      const { status, detail } = await posted(exchange, StepEndSchema, LIMITS.contextBytes);
+      return jsonReply(JSON.stringify({ status: parts.steps.end(Number(step), status, detail) }));
     }
-    switch (pathname) {
+    switch (path) {
       case "/v1/tools":
-        readGet(request, url);
-        return jsonReply(request, JSON.stringify({ items: tools.list() }));
+        readGet(exchange);
+        return jsonReply(JSON.stringify({ items: tools.list() }));
       case "/v1/calls":
-        readGet(request, url);
-        return jsonReply(request, JSON.stringify({ items: parts.calls.running().map(shownRunning) }));
+        readGet(exchange);
+        return jsonReply(JSON.stringify({ items: parts.calls.running().map(shownRunning) }));
       case "/v1/call": {
-        const call = await posted(request, url, ApiCallSchema, LIMITS.channelBodyBytes);
-        const made = await tools.api(call, request.signal);
-        return jsonReply(request, apiText(made.answer, made.call, observations.take(made.call.number)));
+        const call = await posted(exchange, ApiCallSchema, LIMITS.channelBodyBytes);
+        const made = await tools.api(call, exchange.signal);
+        return jsonReply(apiText(made.answer, made.call, observations.take(made.call.number)));
       }
       case "/v1/steps": {
-        const { name, state } = await posted(request, url, StepBeginSchema, LIMITS.contextBytes);
-        return jsonReply(request, JSON.stringify({ step: parts.steps.begin(name, state) }), 201);
+        const { name, state } = await posted(exchange, StepBeginSchema, LIMITS.contextBytes);
+        return jsonReply(JSON.stringify({ step: parts.steps.begin(name, state) }), 201);
       }
       case "/v1/rewards": {
-        const reward = await posted(request, url, RewardSchema, LIMITS.requestBodyBytes);
-        return jsonReply(request, JSON.stringify(parts.records.reward(reward)), 201);
+        const reward = await posted(exchange, RewardSchema, LIMITS.requestBodyBytes);
+        return jsonReply(JSON.stringify(parts.records.reward(reward)), 201);
       }
       case "/v1/logits": {
-        const logits = await posted(request, url, LogitsSchema, LIMITS.requestBodyBytes);
-        return jsonReply(request, JSON.stringify(parts.records.logits(logits)), 201);
+        const logits = await posted(exchange, LogitsSchema, LIMITS.requestBodyBytes);
+        return jsonReply(JSON.stringify(parts.records.logits(logits)), 201);
       }
       case "/v1/context": {
-        const { context } = await posted(request, url, ContextSchema, LIMITS.contextBytes);
-        return jsonReply(request, JSON.stringify(parts.records.saveContext(context)), 201);
+        const { context } = await posted(exchange, ContextSchema, LIMITS.contextBytes);
+        return jsonReply(JSON.stringify(parts.records.saveContext(context)), 201);
       }
       case "/v1/observations": {
-        if (request.method !== "GET") throw methodNotAllowed(request, url, "GET");
-        const { wait_ms } = readQuery(url, ObservationsQuerySchema);
-        await observations.wait(wait_ms, request.signal);
+        if (exchange.method !== "GET") throw methodNotAllowed(exchange, "GET");
+        const { wait_ms } = readQuery(exchange, ObservationsQuerySchema);
+        await observations.wait(wait_ms, exchange.signal);
         // Taken for a client that has left they would be lost.
-        const items = request.signal.aborted ? [] : observations.take(null);
-        return jsonReply(request, JSON.stringify({ items }));
+        const items = exchange.signal.aborted ? [] : observations.take(null);
+        return jsonReply(JSON.stringify({ items }));
       }
       case "/mcp":
-        return answerMcp(request, url, parts);
+        return answerMcp(exchange, parts);
       default:
-        throw notFound(request, pathname);
+        throw notFound(exchange);
     }
   }
 
-  return async (request) => {
-    let response: Response;
+  return async (exchange) => {
+    let reply: Reply;
     try {
-      response = await answer(request);
+      reply = await answer(exchange);
     } catch (error) {
-      response = failureReply(request, error, `req_${randomUUID()}`);
+      reply = failureReply(error, `req_${randomUUID()}`);
       // So that dsec-tool knows that the tool is its own to run.
       const where = error instanceof DsecError ? error.details?.where : undefined;
-      if (where === "sandbox") response.headers.set("dsec-where", where);
+      if (where === "sandbox") reply.headers["dsec-where"] = where;
     }
-    if (observations.count > 0) response.headers.set("dsec-observations", String(observations.count));
-    return response;
+    if (observations.count === 0) return reply;
+    return { ...reply, headers: { ...reply.headers, "dsec-observations": String(observations.count) } };
   };
 }
 
 /** `/v1/tools/{name}`, and `begin` and `end` below it for a tool that the caller runs within the sandbox. */
-async function answerTool(request: Request, url: URL, parts: ChannelParts): Promise<Response> {
-  const [name = "", action, ...rest] = nameInPath(url, "/v1/tools/").split("/");
-  if (rest.length > 0) throw notFound(request, url.pathname);
+async function answerTool(exchange: Exchange, parts: ChannelParts): Promise<Reply> {
+  const [name = "", action, ...rest] = nameInPath(exchange, "/v1/tools/").split("/");
+  if (rest.length > 0) throw notFound(exchange);
   switch (action) {
     case undefined: {
-      const { input } = await posted(request, url, ToolCallSchema, LIMITS.requestBodyBytes);
-      const answer = await parts.tools.call(name, input, "http", request.signal);
-      return jsonReply(request, toolText(answer, parts.observations.take(answer.call.number)));
+      const { input } = await posted(exchange, ToolCallSchema, LIMITS.requestBodyBytes);
+      const answer = await parts.tools.call(name, input, "http", exchange.signal);
+      return jsonReply(toolText(answer, parts.observations.take(answer.call.number)));
     }
     case "begin": {
-      const { input } = await posted(request, url, ToolCallSchema, LIMITS.requestBodyBytes);
-      return jsonReply(request, JSON.stringify(await parts.tools.beginInSandbox(name, input)), 201);
+      const { input } = await posted(exchange, ToolCallSchema, LIMITS.requestBodyBytes);
+      return jsonReply(JSON.stringify(await parts.tools.beginInSandbox(name, input)), 201);
     }
     case "end": {
-      const end = await posted(request, url, ToolRunEndSchema, LIMITS.channelBodyBytes);
+      const end = await posted(exchange, ToolRunEndSchema, LIMITS.channelBodyBytes);
       const answer = await parts.tools.endInSandbox(end);
-      return jsonReply(request, toolText(answer, parts.observations.take(answer.call.number)));
+      return jsonReply(toolText(answer, parts.observations.take(answer.call.number)));
     }
     default:
-      throw notFound(request, url.pathname);
+      throw notFound(exchange);
   }
 }
 
-async function answerMcp(request: Request, url: URL, parts: ChannelParts): Promise<Response> {
+async function answerMcp(exchange: Exchange, parts: ChannelParts): Promise<Reply> {
   // GET would open a stream of the server's own messages, of which there are none (405 says so), DELETE end a session.
-  if (request.method !== "POST") throw methodNotAllowed(request, url, "POST");
-  readQuery(url, NO_QUERY);
-  const message = parseJson(await readJsonBody(request, LIMITS.requestBodyBytes), "the request body");
+  if (exchange.method !== "POST") throw methodNotAllowed(exchange, "POST");
+  readQuery(exchange, NO_QUERY);
+  const message = parseJson(await readJsonBody(exchange, LIMITS.requestBodyBytes), "the request body");
   const take = (call: number | null) => parts.observations.take(call);
-  const { status, text } = await answerRpc(message, parts.tools, take, request.signal);
-  return text === null ? new Response(null, { status }) : jsonReply(request, text, status);
+  const { status, text } = await answerRpc(message, parts.tools, take, exchange.signal);
+  return text === null ? { status, headers: {}, body: null } : jsonReply(text, status);
 }
 
 function toolText({ outputText, isError, fallback, call }: ToolAnswer, observations: unknown[]): string {
@@ -167,28 +170,18 @@ function shownRunning(call: ReturnType<ProxiedCalls["running"]>[number]) {
   return { seq, tool, running_ms: Math.round(performance.now() - startedAtMs), bytes_down: bytesDown };
 }
 
-const NO_QUERY = z.strictObject({});
-
-function readGet(request: Request, url: URL): void {
-  if (request.method !== "GET" && request.method !== "HEAD") throw methodNotAllowed(request, url, "GET");
-  readQuery(url, NO_QUERY);
+function readGet(exchange: Exchange): void {
+  if (exchange.method !== "GET" && exchange.method !== "HEAD") throw methodNotAllowed(exchange, "GET");
+  readQuery(exchange, NO_QUERY);
 }
 
 async function posted<S extends z.ZodType>(
-  request: Request,
-  url: URL,
+  exchange: Exchange,
   schema: S,
   maxBytes: number,
 ): Promise<z.output<S>> {
-  if (request.method !== "POST") throw methodNotAllowed(request, url, "POST");
-  readQuery(url, NO_QUERY);
-  const body = await readJsonBody(request, maxBytes);
+  if (exchange.method !== "POST") throw methodNotAllowed(exchange, "POST");
+  readQuery(exchange, NO_QUERY);
+  const body = await readJsonBody(exchange, maxBytes);
   return judge(schema, parseJson(body, "the request body"), "the request body");
-}
-
-function notFound(request: Request, path: string): DsecError {
-  return new DsecError(
-    "NOT_FOUND",
-    `${request.method} ${path.slice(0, 200)} is not a route of this socket; see dsec-tool --help`,
-  );
 }

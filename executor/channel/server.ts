@@ -1,8 +1,11 @@
+import { randomUUID } from "node:crypto";
 import { chmod, open } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { getRequestListener } from "@hono/node-server";
+import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
+import { failureReply } from "../memory/http.ts";
+import { HttpExchange, type Reply, type Routes } from "./exchange.ts";
 
 export type SocketServer = { close(): Promise<void> };
 
@@ -25,11 +28,10 @@ const PATIENCE: Patience = {
 export async function serveSocket(
   directory: string,
   name: string,
-  fetch: (request: Request) => Promise<Response>,
+  routes: Routes,
   patience: Patience = PATIENCE,
 ): Promise<SocketServer> {
   const share = new Share();
-  const listener = getRequestListener((request) => fetch(request));
   const server = createServer(
     {
       maxHeaderSize: LIMITS.channelHeaderBytes,
@@ -41,8 +43,8 @@ export async function serveSocket(
     },
     (request, response) => {
       const refusal = share.enter(request, response);
-      if (refusal === null) void listener(request, response);
-      else refuse(response, refusal);
+      if (refusal === null) void answer(routes, request, response);
+      else refuse(request, response, refusal);
     },
   );
   server.maxConnections = LIMITS.channelConnections;
@@ -71,6 +73,48 @@ export async function serveSocket(
   };
 }
 
+async function answer(routes: Routes, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  let reply: Reply;
+  try {
+    reply = await routes(new HttpExchange(request, response));
+  } catch (error) {
+    reply = failureReply(error, `req_${randomUUID()}`);
+  }
+  send(reply, request, response);
+}
+
+function send({ status, headers, body }: Reply, request: IncomingMessage, response: ServerResponse): void {
+  if (body !== null) headers = { ...headers, "content-length": String(Buffer.byteLength(body)) };
+  response.writeHead(status, headers);
+  // A string goes out with the head in one write.
+  if (request.complete || response.shouldKeepAlive) {
+    response.end(body ?? undefined);
+    return;
+  }
+  // The end of a last answer closes the connection, and closing with bytes unread resets it (RFC 9112 section 9.6): who
+  // sends the whole of a request first would never see why it was refused.
+  response.write(body ?? "");
+  onceRead(request, () => response.end());
+}
+
+/** Once what nobody wants of a request has ended, broken off or fallen silent. The server's own time for one bounds it. */
+function onceRead(request: IncomingMessage, then: () => void): void {
+  if (request.destroyed) {
+    then();
+    return;
+  }
+  const done = () => {
+    clearTimeout(silence);
+    request.off("data", heard).off("close", done);
+    then();
+  };
+  const silence = setTimeout(done, LINGER_MS);
+  const heard = () => silence.refresh();
+  request.on("data", heard).once("close", done).resume();
+}
+
+const LINGER_MS = 1_000;
+
 /** What one sandbox has of the executor at this moment. */
 class Share {
   readonly #sockets = new Set<Socket>();
@@ -85,7 +129,8 @@ class Share {
 
   /** Counts a request until its answer is done; null, or why it is not taken. */
   enter(request: IncomingMessage, response: ServerResponse): string | null {
-    const unread = [...this.#sockets].reduce((sum, socket) => sum + socket.writableLength, 0);
+    let unread = 0;
+    for (const socket of this.#sockets) unread += socket.writableLength;
     const announced = Number(request.headers["content-length"] ?? Number.NaN);
     const hasBody = request.headers["transfer-encoding"] !== undefined;
     const bytes = hasBody ? LIMITS.channelBodyBytes : Math.min(announced || 0, LIMITS.channelBodyBytes);
@@ -113,34 +158,24 @@ class Share {
 }
 
 /** Closes the connection too: its further requests would only wait behind this one. */
-function refuse(response: ServerResponse, why: string): void {
-  const error = {
-    code: "CHANNEL_BUSY",
-    message: `this sandbox has too much under way: ${why}`,
-    request_id: "none",
-  };
-  const text = JSON.stringify({ error });
-  response.writeHead(429, {
-    "content-type": "application/json",
-    "content-length": Buffer.byteLength(text),
-    "retry-after": "1",
-    connection: "close",
-  });
-  response.end(text);
+function refuse(request: IncomingMessage, response: ServerResponse, why: string): void {
+  const error = new DsecError("CHANNEL_BUSY", `this sandbox has too much under way: ${why}`);
+  const reply = failureReply(error, `req_${randomUUID()}`);
+  response.shouldKeepAlive = false;
+  send(reply, request, response);
 }
 
 /** Not HTTP, too large a head, or too slow a client (llhttp's errors, and those of Node's own time limits). */
 function answerNonsense(socket: Socket): void {
-  if (!socket.writable || socket.writableLength > 0) {
-    socket.destroy();
-    return;
-  }
+  // Said already: more of it has come while the client was given time to read the answer.
+  if (!socket.writable) return;
   const message = "the request is not HTTP/1.1, its head is too large, or it did not come in time";
   const text = JSON.stringify({ error: { code: "INVALID_REQUEST", message, request_id: "none" } });
   socket.end(
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\nconnection: close\r\n\r\n${text}`,
-    () => socket.destroy(),
   );
+  const linger = setTimeout(() => socket.destroy(), LINGER_MS);
+  socket.once("close", () => clearTimeout(linger));
 }
 
 function listen(server: Server, path: string): Promise<void> {

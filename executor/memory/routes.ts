@@ -21,6 +21,7 @@ import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { MemoryNameSchema, MemorySearchSchema } from "#core/wire/memory.ts";
+import type { Exchange, Reply, Routes } from "../channel/exchange.ts";
 import type { MessageBus } from "../messages/bus.ts";
 import { messageRoutes } from "../messages/routes.ts";
 import {
@@ -28,7 +29,10 @@ import {
   jsonReply,
   judge,
   methodNotAllowed,
+  NO_CONTENT,
+  NO_QUERY,
   nameInPath,
+  notFound,
   readCondition,
   readJsonBody,
   readOrigin,
@@ -52,30 +56,29 @@ export type MemoryRoutesOptions = {
   newRequestId?: () => string;
 };
 
-export function createMemoryRoutes(options: MemoryRoutesOptions): (request: Request) => Promise<Response> {
+export function createMemoryRoutes(options: MemoryRoutesOptions): Routes {
   const { memory, messages, identity, newRequestId = () => `req_${randomUUID()}` } = options;
   const answerMessages = messageRoutes(messages, identity);
 
-  async function answer(request: Request): Promise<Response> {
-    const url = new URL(request.url);
-    if (url.pathname.startsWith("/v1/messages/")) return answerMessages(request, url);
-    const view = (name: string | undefined) => memory.view(identity, name ?? null, readOrigin(request));
-    if (url.pathname === "/v1/memory") return answerNamespace(request, url, view);
-    if (url.pathname.startsWith("/v1/memory/")) return answerKey(request, url, view);
-    throw new DsecError(
-      "NOT_FOUND",
-      `${request.method} ${url.pathname.slice(0, 200)} is not a route of this socket`,
-    );
+  async function answer(exchange: Exchange): Promise<Reply> {
+    const { path } = exchange;
+    const view = (name: string | undefined) => memory.view(identity, name ?? null, readOrigin(exchange));
+    if (path.startsWith(KEYS)) return answerKey(exchange, view);
+    if (path === "/v1/memory") return answerNamespace(exchange, view);
+    if (path.startsWith("/v1/messages/")) return answerMessages(exchange);
+    throw notFound(exchange);
   }
 
-  return async (request) => {
+  return async (exchange) => {
     try {
-      return await answer(request);
+      return await answer(exchange);
     } catch (error) {
-      return failureReply(request, error, newRequestId());
+      return failureReply(error, newRequestId());
     }
   };
 }
+
+const KEYS = "/v1/memory/";
 
 type ViewOf = (name: string | undefined) => MemoryView;
 
@@ -100,66 +103,66 @@ const ClearQuery = z.strictObject({
   clear: z.literal("true", "say clear=true to empty the namespace, or name a key in the path"),
 });
 
-async function answerKey(request: Request, url: URL, viewOf: ViewOf): Promise<Response> {
-  const key = nameInPath(url, "/v1/memory/");
-  switch (request.method) {
+async function answerKey(exchange: Exchange, viewOf: ViewOf): Promise<Reply> {
+  const key = nameInPath(exchange, KEYS);
+  switch (exchange.method) {
     case "GET":
     case "HEAD": {
-      const query = readQuery(url, ValueQuery);
-      const known = readCondition(request, "if-none-match");
+      const query = readQuery(exchange, ValueQuery);
+      const known = readCondition(exchange, "if-none-match");
       const entry = await viewOf(query.namespace).get(key);
       if (entry === null)
         throw new DsecError("MEMORY_NOT_FOUND", `memory key ${JSON.stringify(key)} is not there`);
       const headers = entryHeaders(entry);
-      if (known === "*" || known === entry.version) return new Response(null, { status: 304, headers });
-      return jsonReply(request, entry.text, 200, headers);
+      if (known === "*" || known === entry.version) return { status: 304, headers, body: null };
+      return jsonReply(entry.text, 200, headers);
     }
     case "PUT": {
-      const query = readQuery(url, PutQuery);
-      const expect = expectation(request);
-      const body = await readJsonBody(request, LIMITS.memoryValueBytes);
+      const query = readQuery(exchange, PutQuery);
+      const expect = expectation(exchange);
+      const body = await readJsonBody(exchange, LIMITS.memoryValueBytes);
       const { old, entry } = await viewOf(query.namespace).put(key, body, { expect, ttlMs: query.ttl_ms });
       const status = old === null ? 201 : 200;
-      return jsonReply(request, `{${writtenMembers(entry)}}`, status, entryHeaders(entry));
+      return jsonReply(`{${writtenMembers(entry)}}`, status, entryHeaders(entry));
     }
     case "DELETE": {
-      const query = readQuery(url, ValueQuery);
-      await viewOf(query.namespace).delete(key, { expect: expectation(request) });
-      return new Response(null, { status: 204 });
+      const query = readQuery(exchange, ValueQuery);
+      await viewOf(query.namespace).delete(key, { expect: expectation(exchange) });
+      return NO_CONTENT;
     }
     default:
-      throw methodNotAllowed(request, url, "GET, PUT or DELETE");
+      throw methodNotAllowed(exchange, "GET, PUT or DELETE");
   }
 }
 
-async function answerNamespace(request: Request, url: URL, viewOf: ViewOf): Promise<Response> {
-  switch (request.method) {
+async function answerNamespace(exchange: Exchange, viewOf: ViewOf): Promise<Reply> {
+  switch (exchange.method) {
     case "GET":
     case "HEAD": {
-      const { namespace, ...query } = readQuery(url, ListQuery);
-      return jsonReply(request, pageText(await viewOf(namespace).list(query)));
+      const { namespace, ...query } = readQuery(exchange, ListQuery);
+      return jsonReply(pageText(await viewOf(namespace).list(query)));
     }
     case "POST": {
-      readQuery(url, z.strictObject({}));
+      readQuery(exchange, NO_QUERY);
       // Escapes may make six bytes of one.
-      const body = await readJsonBody(request, 6 * LIMITS.memorySearchTextBytes + 4096);
+      const body = await readJsonBody(exchange, 6 * LIMITS.memorySearchTextBytes + 4096);
       const given = parseJson(body, "the request body");
       const { namespace, ...query } = judge(MemorySearchSchema, given, "the request body");
-      return jsonReply(request, pageText(await viewOf(namespace).search(query)));
+      return jsonReply(pageText(await viewOf(namespace).search(query)));
     }
     case "DELETE": {
-      const query = readQuery(url, ClearQuery);
+      const query = readQuery(exchange, ClearQuery);
       const removed = await viewOf(query.namespace).clear();
-      return jsonReply(request, JSON.stringify({ removed }));
+      return jsonReply(JSON.stringify({ removed }));
     }
     default:
-      throw methodNotAllowed(request, url, "GET, POST (search) or DELETE");
+      throw methodNotAllowed(exchange, "GET, POST (search) or DELETE");
   }
 }
 
-function expectation(request: Request): Expectation {
-  const match = readCondition(request, "if-match");
-  const noneMatch = readCondition(request, "if-none-match");
+function expectation(exchange: Exchange): Expectation {
+  const match = readCondition(exchange, "if-match");
+  const noneMatch = readCondition(exchange, "if-none-match");
   if (match !== null && noneMatch !== null) {
     throw new DsecError("INVALID_REQUEST", "send if-match or if-none-match, not both");
   }

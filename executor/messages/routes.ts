@@ -3,7 +3,17 @@ import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { MessageAcknowledgeSchema } from "#core/wire/memory.ts";
-import { jsonReply, judge, methodNotAllowed, nameInPath, readJsonBody, readQuery } from "../memory/http.ts";
+import type { Exchange, Reply } from "../channel/exchange.ts";
+import {
+  jsonReply,
+  judge,
+  methodNotAllowed,
+  NO_CONTENT,
+  NO_QUERY,
+  nameInPath,
+  readJsonBody,
+  readQuery,
+} from "../memory/http.ts";
 import type { Message, MessageBus } from "./bus.ts";
 
 /** Who talks: set by the executor for each socket. */
@@ -18,42 +28,42 @@ export function busJob({ owner, jobId }: Pick<Member, "owner" | "jobId">): strin
 export function messageRoutes(
   messages: MessageBus,
   identity: Member,
-): (request: Request, url: URL) => Promise<Response> {
+): (exchange: Exchange) => Promise<Reply> {
   const job = busJob(identity);
   const { member } = identity;
 
-  return async (request, url) => {
-    const [channel = "", action, ...rest] = nameInPath(url, "/v1/messages/").split("/");
+  return async (exchange) => {
+    const [channel = "", action, ...rest] = nameInPath(exchange, "/v1/messages/").split("/");
     if (rest.length > 0 || (action !== undefined && action !== "ack")) {
-      throw new DsecError("NOT_FOUND", `${url.pathname.slice(0, 200)} is neither a channel nor its ack`);
+      throw new DsecError("NOT_FOUND", `${exchange.path.slice(0, 200)} is neither a channel nor its ack`);
     }
     if (action === "ack") {
-      if (request.method !== "POST") throw methodNotAllowed(request, url, "POST");
-      readQuery(url, z.strictObject({}));
-      const body = parseJson(await readJsonBody(request, 1024), "the request body");
+      if (exchange.method !== "POST") throw methodNotAllowed(exchange, "POST");
+      readQuery(exchange, NO_QUERY);
+      const body = parseJson(await readJsonBody(exchange, 1024), "the request body");
       const { through } = judge(MessageAcknowledgeSchema, body, "the request body");
       await messages.acknowledge(job, channel, member, through);
-      return new Response(null, { status: 204 });
+      return NO_CONTENT;
     }
-    switch (request.method) {
+    switch (exchange.method) {
       case "POST": {
-        readQuery(url, z.strictObject({}));
+        readQuery(exchange, NO_QUERY);
         const id = await messages.send(
           job,
           channel,
           member,
-          await readJsonBody(request, LIMITS.messageBytes),
+          await readJsonBody(exchange, LIMITS.messageBytes),
         );
-        return jsonReply(request, JSON.stringify({ id }), 201);
+        return jsonReply(JSON.stringify({ id }), 201);
       }
       case "GET": {
-        const { after, limit, wait_ms: waitMs } = readQuery(url, ReceiveQuery);
-        const options = { after, limit, waitMs, signal: request.signal };
+        const { after, limit, wait_ms: waitMs } = readQuery(exchange, ReceiveQuery);
+        const options = { after, limit, waitMs, signal: exchange.signal };
         const received = await messages.receive(job, channel, member, options);
-        return jsonReply(request, `{"items":[${received.map(messageText).join(",")}]}`);
+        return jsonReply(`{"items":[${received.map(messageText).join(",")}]}`);
       }
       default:
-        throw methodNotAllowed(request, url, "GET or POST");
+        throw methodNotAllowed(exchange, "GET or POST");
     }
   };
 }

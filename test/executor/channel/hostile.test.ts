@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
+import type { Routes } from "#executor/channel/exchange.ts";
 import { type Patience, serveSocket } from "#executor/channel/server.ts";
 import { ChannelRig, type OpenChannel } from "./channel-under-test.ts";
 
@@ -219,7 +220,10 @@ test.each<[what: string, send: (socket: Socket) => void]>([
 ])("a client that %s is closed when its time is over", async (_what, send) => {
   const directory = await mkdtemp(join(tmpdir(), "dsec-slow-"));
   const patience: Patience = { headerMs: 200, requestMs: 400, idleMs: 600, checkEveryMs: 50 };
-  const read = async (request: Request) => new Response(await request.text());
+  const read: Routes = async (exchange) => {
+    await exchange.body(1024);
+    return { status: 204, headers: {}, body: null };
+  };
   const server = await serveSocket(directory, "s", read, patience);
   try {
     const socket = connect(join(directory, "s"));
@@ -234,9 +238,70 @@ test.each<[what: string, send: (socket: Socket) => void]>([
   }
 });
 
+test.each<[what: string, head: string, status: number]>([
+  [
+    "too large by its length",
+    "POST /v1/rewards HTTP/1.1\r\nhost: dsec\r\ncontent-type: application/json",
+    413,
+  ],
+  [
+    "too large by its chunks",
+    "POST /v1/rewards HTTP/1.1\r\nhost: dsec\r\ncontent-type: application/json",
+    413,
+  ],
+  ["on no route", "POST /v1/nowhere HTTP/1.1\r\nhost: dsec", 404],
+  ["of no JSON", "POST /v1/rewards HTTP/1.1\r\nhost: dsec", 415],
+  ["no HTTP", "POST /v1/rewards HTTP/1.1\r\nhost dsec", 400],
+])(
+  "who sends the whole of a request %s, and for its last, reads why it was refused",
+  async (what, head, status) => {
+    const body = Buffer.alloc(4 * LIMITS.requestBodyBytes, 0x20);
+    const framing = what.includes("chunks") ? "transfer-encoding: chunked" : `content-length: ${body.length}`;
+    const framed = what.includes("chunks") ? chunked(body) : body;
+    expect(
+      await sendAllThenRead(sandbox.connect(), `${head}\r\nconnection: close\r\n${framing}\r\n\r\n`, framed),
+    ).toBe(status);
+  },
+);
+
+test("who is told that too much is under way reads so, however much it sends first", async () => {
+  const directory = await mkdtemp(join(tmpdir(), "dsec-busy-"));
+  const ending = new AbortController();
+  const routes: Routes = async () => {
+    if (!ending.signal.aborted) await once(ending.signal, "abort");
+    return { status: 204, headers: {}, body: null };
+  };
+  const server = await serveSocket(directory, "s", routes);
+  const waiting = connect(join(directory, "s"));
+  waiting.on("error", () => {});
+  waiting.write("GET / HTTP/1.1\r\nhost: dsec\r\n\r\n".repeat(LIMITS.channelRequests));
+  const body = Buffer.alloc(4 * 1024 * 1024, 0x20);
+  const head = `POST / HTTP/1.1\r\nhost: dsec\r\ncontent-length: ${body.length}\r\n\r\n`;
+  try {
+    // Until the others have arrived.
+    let status = 204;
+    while (status !== 429) {
+      const asking = connect(join(directory, "s"));
+      const answer = sendAllThenRead(asking, head, body);
+      status = await Promise.race([answer, new Promise<number>((resolve) => setTimeout(resolve, 100, 204))]);
+      asking.destroy();
+      await answer.catch(() => {});
+    }
+  } finally {
+    ending.abort();
+    waiting.destroy();
+    await server.close();
+    await rm(directory, { recursive: true });
+  }
+});
+
 test("a folder whose path is longer than a socket's may be still has its socket", async () => {
   const directory = await mkdtemp(join(tmpdir(), `dsec-${"long".repeat(30)}-`));
-  const server = await serveSocket(directory, "tool.sock", async () => new Response("here"));
+  const server = await serveSocket(directory, "tool.sock", async () => ({
+    status: 204,
+    headers: {},
+    body: null,
+  }));
   const { readdir, stat } = await import("node:fs/promises");
   expect(await readdir(directory)).toEqual(["tool.sock"]);
   expect((await stat(join(directory, "tool.sock"))).mode & 0o777).toBe(0o666);
@@ -278,4 +343,28 @@ function drip(socket: Socket, text: string): void {
     if (socket.destroyed) clearInterval(timer);
     else socket.write(text[at++] ?? "a");
   }, 20);
+}
+
+/** Reads nothing before everything is sent, as many a library does; then the status of the whole answer. */
+async function sendAllThenRead(socket: Socket, head: string, body: Buffer): Promise<number> {
+  socket.pause();
+  await once(socket, "connect");
+  await new Promise<void>((resolve, reject) => {
+    socket.once("error", reject);
+    socket.write(head);
+    socket.write(body, (error) => (error ? reject(error) : resolve()));
+  });
+  let answer = "";
+  socket.on("data", (part) => {
+    answer += part.toString("latin1");
+  });
+  socket.resume();
+  await closed(socket);
+  const length = Number(/content-length: (\d+)/i.exec(answer)?.[1]);
+  expect(answer.split("\r\n\r\n")[1]).toHaveLength(length);
+  return statusOf(answer);
+}
+
+function chunked(body: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), body, Buffer.from("\r\n0\r\n\r\n")]);
 }

@@ -2,14 +2,13 @@ import { spawn } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { getRequestListener } from "@hono/node-server";
 import { expect, test } from "vitest";
 import type { TaskId } from "#core/ids.ts";
 import type { MemoryEvent } from "#core/wire/memory.ts";
+import { serveSocket } from "#executor/channel/server.ts";
 import { createMemory } from "#executor/memory/memory.ts";
 import { createMemoryRoutes, type SandboxIdentity } from "#executor/memory/routes.ts";
 import { SqliteDatabase } from "#executor/memory/sqlite-database.ts";
@@ -46,9 +45,7 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
   const schema = { type: "object", required: ["score"], properties: { score: { type: "number" } } };
   await messages.declare(busJob(identity), { name: "scores", schema });
 
-  const server = createServer(getRequestListener(createMemoryRoutes({ memory, messages, identity })));
-  const socket = join(folder, "tool.sock");
-  await once(server.listen(socket), "listening");
+  const server = await serveSocket(folder, "tool.sock", createMemoryRoutes({ memory, messages, identity }));
 
   const python = spawn(
     "/usr/bin/python3",
@@ -58,7 +55,7 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
         PATH: process.env.PATH,
         PYTHONPATH: join(ROOT, "sdk/python"),
         PYTHONDONTWRITEBYTECODE: "1",
-        DSEC_SOCKET: socket,
+        DSEC_SOCKET: join(folder, "tool.sock"),
         DSEC_TEST_SEED: String(seed),
       },
       stdio: ["ignore", "inherit", "pipe"],
@@ -80,8 +77,7 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
   const { expected, actual } = await memory.audit(namespace);
   expect(actual).toBe(expected);
 
-  server.close();
-  server.closeAllConnections();
+  await server.close();
   database.close();
   await rm(folder, { recursive: true });
 });

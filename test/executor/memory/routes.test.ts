@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { Agent, type BodyInit, fetch, type Response } from "undici";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { TaskId } from "#core/ids.ts";
 import { ErrorBodySchema } from "#core/wire/common.ts";
 import {
@@ -10,6 +11,8 @@ import {
   MemoryWrittenSchema,
   MessageListSchema,
 } from "#core/wire/memory.ts";
+import type { Routes } from "#executor/channel/exchange.ts";
+import { type SocketServer, serveSocket } from "#executor/channel/server.ts";
 import { createMemory } from "#executor/memory/memory.ts";
 import { createMemoryRoutes, type SandboxIdentity } from "#executor/memory/routes.ts";
 import { SqliteDatabase } from "#executor/memory/sqlite-database.ts";
@@ -18,8 +21,10 @@ import { createMessageBus } from "#executor/messages/bus.ts";
 
 let folder: string;
 let database: SqliteDatabase;
-let handler: (request: Request) => Promise<Response>;
-let other: (request: Request) => Promise<Response>;
+let sockets: { server: SocketServer; client: Agent }[] = [];
+let underWay = 0;
+let one: Agent;
+let other: Agent;
 let events: MemoryEvent[] = [];
 let count = 0;
 
@@ -27,7 +32,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "dsec-routes-"));
   database = new SqliteDatabase(join(folder, "memory.db"));
 });
-beforeEach(() => {
+beforeEach(async () => {
   events = [];
   count++;
   const memory = createMemory({
@@ -45,13 +50,31 @@ beforeEach(() => {
   };
   let requests = 0;
   const newRequestId = () => `req_${++requests}`;
-  handler = createMemoryRoutes({ memory, messages, identity, newRequestId });
-  other = createMemoryRoutes({ memory, messages, identity: { ...identity, member: "two" } });
+  one = await serve(createMemoryRoutes({ memory, messages, identity, newRequestId }));
+  other = await serve(createMemoryRoutes({ memory, messages, identity: { ...identity, member: "two" } }));
+});
+afterEach(async () => {
+  for (const { server, client } of sockets) {
+    await client.destroy();
+    await server.close();
+  }
+  sockets = [];
 });
 afterAll(async () => {
   database.close();
   await rm(folder, { recursive: true });
 });
+
+async function serve(routes: Routes): Promise<Agent> {
+  const name = `${count}-${sockets.length}.sock`;
+  const server = await serveSocket(folder, name, async (exchange) => {
+    underWay++;
+    return routes(exchange).finally(() => underWay--);
+  });
+  const client = new Agent({ connect: { socketPath: join(folder, name) } });
+  sockets.push({ server, client });
+  return client;
+}
 
 type Options = { body?: BodyInit; headers?: Record<string, string>; signal?: AbortSignal };
 
@@ -59,17 +82,16 @@ function send(
   method: string,
   path: string,
   { body, headers = {}, signal }: Options = {},
-  to = handler,
+  dispatcher = one,
 ): Promise<Response> {
   const type: Record<string, string> = body === undefined ? {} : { "content-type": "application/json" };
-  return to(
-    new Request(`http://dsec${path}`, {
-      method,
-      headers: { ...type, ...headers },
-      ...(body === undefined ? {} : { body, duplex: "half" }),
-      ...(signal === undefined ? {} : { signal }),
-    } as RequestInit),
-  );
+  return fetch(`http://dsec${path}`, {
+    method,
+    headers: { ...type, ...headers },
+    ...(body === undefined ? {} : { body, duplex: "half" }),
+    ...(signal === undefined ? {} : { signal }),
+    dispatcher,
+  });
 }
 
 async function refusal(response: Response): Promise<string> {
@@ -188,7 +210,9 @@ test("pages carry values as they were written", async () => {
   expect(second).toBe(
     '{"items":[{"key":"x1","version":2,"expires_at":null,"value":{"a":-0}}],"next_cursor":null}',
   );
-  expect((await (await send("GET", "/v1/memory?prefix=x*")).json()).items).toHaveLength(1);
+  expect(MemoryPageSchema.parse(await (await send("GET", "/v1/memory?prefix=x*")).json()).items).toHaveLength(
+    1,
+  );
   const found = await send("POST", "/v1/memory", { body: '{"text":"1.0"}' });
   expect(await found.text()).toContain('"value":1.0');
   expect(await refusal(await send("POST", "/v1/memory", { body: '{"text":""}' }))).toBe(
@@ -306,9 +330,11 @@ test("a message goes from one sandbox of the job to the other and stays until it
 test("a receive that waits has its answer as soon as a message is sent, and ends with its client", async () => {
   const waiting = send("GET", "/v1/messages/later?wait_ms=25000", {}, other);
   await send("POST", "/v1/messages/later", { body: "1" });
-  expect((await (await waiting).json()).items).toHaveLength(1);
+  expect(MessageListSchema.parse(await (await waiting).json()).items).toHaveLength(1);
   const gone = new AbortController();
   const abandoned = send("GET", "/v1/messages/empty?wait_ms=25000", { signal: gone.signal }, other);
+  await vi.waitFor(() => expect(underWay).toBe(1));
   gone.abort();
-  expect(await (await abandoned).json()).toEqual({ items: [] });
+  await expect(abandoned).rejects.toThrow();
+  await vi.waitFor(() => expect(underWay).toBe(0));
 });
