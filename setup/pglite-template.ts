@@ -6,7 +6,6 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
-import { PGlite } from "@electric-sql/pglite";
 import { pgliteSql, TEMPLATE } from "#gateway/node/pglite.ts";
 import { migrate } from "#gateway/store/migrate.ts";
 import { MIGRATIONS } from "#gateway/store/migrations.gen.ts";
@@ -19,7 +18,7 @@ if (!existsSync(stamp) || readFileSync(stamp, "utf8") !== madeFrom) {
   const beside = `${TEMPLATE}.new`;
   rmSync(beside, { recursive: true, force: true });
   mkdirSync(dirname(beside), { recursive: true });
-  const sql = pgliteSql(await PGlite.create(beside));
+  const sql = await pgliteSql(beside);
   await migrate(sql);
   await sql.close();
   writeFileSync(join(beside, "dsec-template"), madeFrom);

@@ -11,17 +11,18 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { PGlite } from "@electric-sql/pglite";
 import { DsecError } from "#core/errors.ts";
 import { migrate } from "#gateway/store/migrate.ts";
-import type { Query, Sql } from "#gateway/store/sql.ts";
+import { postgresSql } from "#gateway/store/postgres-driver.ts";
+import type { Sql } from "#gateway/store/sql.ts";
 import { createLocalWake, type LocalWake } from "#gateway/store/wake.ts";
+import { PgliteEngine } from "./pglite-engine.ts";
 
 /** A closed data folder with the migrations applied, made by setup/pglite-template.ts. */
 export const TEMPLATE = fileURLToPath(new URL("../../build/pglite-template", import.meta.url));
 
 /**
- * PostgreSQL inside this process, brought up to date, and wake-ups for the one process that can have it open.
+ * PostgreSQL in a thread of this process, brought up to date, and wake-ups for the one process that can have it open.
  * A new folder begins as a copy of the template: a quarter of a second, where making one takes four.
  * @param directory where the data lives; null for a temporary folder that `close` removes
  */
@@ -38,7 +39,7 @@ export async function openPglite(directory: string | null): Promise<{ sql: Sql; 
   };
   try {
     if (!existsSync(join(data, "PG_VERSION"))) copyTemplate(data);
-    const sql = pgliteSql(await PGlite.create(data));
+    const sql = await pgliteSql(data);
     await migrate(sql);
     return { sql: { ...sql, close: () => sql.close().finally(release) }, wake: createLocalWake() };
   } catch (error) {
@@ -47,21 +48,18 @@ export async function openPglite(directory: string | null): Promise<{ sql: Sql; 
   }
 }
 
-/** `Sql` over PGlite: one connection, statements one after another. */
-export function pgliteSql(database: PGlite): Sql {
-  return {
-    query: queryOver(database),
-    transaction: (work) =>
-      database.transaction((transaction) =>
-        work(queryOver(transaction), async (text) => void (await transaction.exec(text))),
-      ),
-    close: () => database.close(),
-  };
-}
-
-function queryOver(database: Pick<PGlite, "query">): Query {
-  return async <R>(text: string, parameters: readonly unknown[] = []) =>
-    (await database.query<R>(text, [...parameters])).rows;
+/**
+ * `Sql` over a database folder that nobody else has open: one connection, statements one after another. The client is
+ * PostgreSQL's own, so that each statement is planned once: PGlite's `query` plans each call anew, which takes longer
+ * than running it.
+ */
+export async function pgliteSql(data: string): Promise<Sql> {
+  const engine = await PgliteEngine.start(data);
+  const sql = postgresSql("postgres://postgres@embedded/postgres", {
+    connectionsMax: 1,
+    socket: () => engine.connect(),
+  });
+  return { ...sql, close: () => sql.close().finally(() => engine.close()) };
 }
 
 /** Copied beside and renamed, so that a copy that was cut short is never taken for a database. */

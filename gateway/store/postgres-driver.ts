@@ -11,6 +11,8 @@ export type PostgresOptions = {
   pooled?: boolean;
   /** The application name that pg_stat_activity shows. */
   name?: string;
+  /** Makes the connection in place of TCP: a stream (Node's Duplex) that speaks the protocol, open already. */
+  socket?: () => unknown;
 };
 
 /**
@@ -18,11 +20,13 @@ export type PostgresOptions = {
  * be made while a table is all but empty and must still be right when it is large, hence no sequential scans. And
  * compiling a statement takes longer than any of ours runs.
  */
-const SESSION = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off", jit: "off" };
+export const SESSION = { plan_cache_mode: "force_generic_plan", enable_seqscan: "off", jit: "off" };
 
 /** `Sql` over postgres.js, which runs on Node and in workerd. */
 export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
-  const client = postgres(url, {
+  // postgres.js takes `socket`, which its types leave out.
+  const settings: postgres.Options<Record<string, never>> & { socket?: () => unknown } = {
+    ...(options.socket ? { socket: options.socket } : {}),
     max: options.connectionsMax ?? 10,
     prepare: !options.pooled,
     // Array types would be looked up on every new connection; the store uses none.
@@ -31,7 +35,8 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
     backoff: (attempt) => Math.min(5, 0.05 * 2 ** attempt),
     onnotice: () => {},
     connection: { application_name: options.name ?? "dsec", ...(options.pooled ? {} : SESSION) },
-  });
+  };
+  const client = postgres(url, settings);
   const prepare = !options.pooled;
   return {
     query: queryOver(client, prepare),

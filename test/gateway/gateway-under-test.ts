@@ -2,7 +2,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PGlite } from "@electric-sql/pglite";
 import { SignJWT } from "jose";
 import { newId } from "#core/ids.ts";
 import { jsonDigest, sha256 } from "#core/json.ts";
@@ -14,13 +13,11 @@ import { DEFAULT_RESOURCES, type Result, type Task, type TaskRequest } from "#co
 import { createGateway } from "#gateway/app.ts";
 import { mintKey } from "#gateway/auth.ts";
 import { openDiskBlobs } from "#gateway/node/disk-blobs.ts";
-import { pgliteSql } from "#gateway/node/pglite.ts";
+import { openPglite } from "#gateway/node/pglite.ts";
 import type { GatewayPorts } from "#gateway/ports.ts";
 import { createKeyRing } from "#gateway/signing/key-ring.ts";
 import { generateWebCryptoSigner } from "#gateway/signing/webcrypto-signer.ts";
-import { migrate } from "#gateway/store/migrate.ts";
 import { createStore } from "#gateway/store/store.ts";
-import { createLocalWake } from "#gateway/store/wake.ts";
 import { TestExecutor } from "#test/support/attestation.ts";
 import { ISOLATION } from "#test/support/isolation.ts";
 
@@ -45,11 +42,8 @@ export async function openTestGateway(
     parts?: Pick<GatewayPorts, "upstream" | "secretCipher">;
   } = {},
 ) {
-  const database = new PGlite();
-  const sql = pgliteSql(database);
-  await migrate(sql);
+  const { sql, wake } = await openPglite(null);
   const directory = await mkdtemp(join(tmpdir(), "dsec-gateway-test-"));
-  const wake = createLocalWake();
   const store = createStore({ sql, wake });
   const logged: Parameters<GatewayPorts["log"]>[0][] = [];
   const clock = { nowMs: Date.now() };
