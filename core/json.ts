@@ -56,13 +56,17 @@ export function parseJson(input: Uint8Array | string, what: string): Json {
     throw malformed(what, "it is not UTF-8", cause);
   }
   if (text.startsWith("\uFEFF")) throw malformed(what, "it starts with a byte-order mark; send plain UTF-8");
-  scan(text, what);
+  if (!text.isWellFormed()) throw malformed(what, "it holds a lone surrogate");
+  const names = countNames(text, what);
   let value: Json;
   try {
     value = JSON.parse(text);
   } catch (cause) {
     throw malformed(what, syntaxError(cause as SyntaxError));
   }
+  // The engine keeps the last of two equal names, so that fewer members than names are left. Escapes may hide a lone
+  // surrogate. Both are rare; only then is the text read string by string.
+  if (text.includes("\\") || countMembers(value) !== names) checkStrings(text, what);
   return value;
 }
 
@@ -76,10 +80,43 @@ function malformed(what: string, why: string, cause?: unknown): DsecError {
   return new DsecError("MALFORMED_JSON", `${what} is not valid JSON: ${why}`, { cause });
 }
 
-/** One pass over the text before JSON.parse: bounds the nesting and refuses repeated names and lone surrogates. */
-function scan(text: string, what: string): void {
-  if (!text.isWellFormed()) throw malformed(what, "it holds a lone surrogate");
-  const escapes = text.includes("\\");
+/** How many member names the text has, if it is JSON. Bounds the nesting, before anything is parsed. */
+function countNames(text: string, what: string): number {
+  let names = 0;
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    switch (text.charCodeAt(i)) {
+      case 0x7b: // {
+      case 0x5b:
+        if (++depth > LIMITS.jsonDepth) {
+          throw malformed(what, `it nests deeper than ${LIMITS.jsonDepth} levels at offset ${i}`);
+        }
+        break;
+      case 0x7d: // }
+      case 0x5d:
+        depth--;
+        break;
+      case 0x3a: // :
+        names++;
+        break;
+      case 0x22:
+        i = closingQuote(text, i);
+        break;
+    }
+  }
+  return names;
+}
+
+function countMembers(value: Json): number {
+  if (typeof value !== "object" || value === null) return 0;
+  const parts = Array.isArray(value) ? value : Object.values(value);
+  let members = Array.isArray(value) ? 0 : parts.length;
+  for (const part of parts) members += countMembers(part);
+  return members;
+}
+
+/** Refuses repeated names and lone surrogates, in a text that is JSON. */
+function checkStrings(text: string, what: string): void {
   // One entry for each open bracket: the names seen so far in an object, or null for an array.
   const open: (Set<string> | null)[] = [];
   let nameComes = false;
@@ -90,9 +127,6 @@ function scan(text: string, what: string): void {
         const isObject = text.charCodeAt(i) === 0x7b;
         open.push(isObject ? new Set() : null);
         nameComes = isObject;
-        if (open.length > LIMITS.jsonDepth) {
-          throw malformed(what, `it nests deeper than ${LIMITS.jsonDepth} levels at offset ${i}`);
-        }
         break;
       }
       case 0x7d: // }
@@ -106,18 +140,15 @@ function scan(text: string, what: string): void {
       case 0x22: {
         const start = i;
         i = closingQuote(text, start);
-        if (!nameComes && !escapes) break;
         const string = stringAt(text, start, i, what);
         const names = open.at(-1);
-        if (nameComes && names instanceof Set) {
-          if (names.has(string)) {
-            const name = JSON.stringify(string).slice(0, 80);
-            throw malformed(what, `member ${name} is repeated at offset ${start}`);
-          }
-          names.add(string);
-          nameComes = false;
+        if (!nameComes || !(names instanceof Set)) break;
+        if (names.has(string)) {
+          const name = JSON.stringify(string).slice(0, 80);
+          throw malformed(what, `member ${name} is repeated at offset ${start}`);
         }
-        break;
+        names.add(string);
+        nameComes = false;
       }
     }
   }
@@ -137,12 +168,7 @@ function closingQuote(text: string, start: number): number {
 function stringAt(text: string, start: number, end: number, what: string): string {
   const raw = text.slice(start + 1, end);
   if (!raw.includes("\\")) return raw;
-  let string: string;
-  try {
-    string = JSON.parse(text.slice(start, end + 1));
-  } catch {
-    throw malformed(what, `bad string at offset ${start}`);
-  }
+  const string = JSON.parse(text.slice(start, end + 1)) as string;
   if (!string.isWellFormed()) throw malformed(what, `lone surrogate in the string at offset ${start}`);
   return string;
 }

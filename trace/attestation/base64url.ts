@@ -5,10 +5,11 @@
  */
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-const VALUE = new Int8Array(128).fill(-1);
+const VALUE = new Int8Array(256).fill(-1);
 for (let i = 0; i < ALPHABET.length; i++) VALUE[ALPHABET.charCodeAt(i)] = i;
 const CODE = Uint8Array.from(ALPHABET, (character) => character.charCodeAt(0));
 
+const encoder = new TextEncoder();
 const ascii = new TextDecoder();
 
 export function encodeBase64url(bytes: Uint8Array): string {
@@ -33,18 +34,21 @@ export function encodeBase64url(bytes: Uint8Array): string {
 
 /** The bytes, or null where the text is not the one encoding that `encodeBase64url` gives them. */
 export function decodeBase64url(text: string): Uint8Array<ArrayBuffer> | null {
-  const tail = text.length % 4;
+  // Reading an array is several times faster than reading a text by character. What is no ASCII becomes bytes that have
+  // no value, and so is refused.
+  const codes = encoder.encode(text);
+  const tail = codes.length % 4;
   if (tail === 1) return null;
-  const bytes = new Uint8Array(Math.floor((text.length * 3) / 4));
-  const whole = text.length - tail;
+  const bytes = new Uint8Array(Math.floor((codes.length * 3) / 4));
+  const whole = codes.length - tail;
   let at = 0;
   let seen = 0;
   for (let i = 0; i < whole; i += 4) {
     const group =
-      (valueAt(text, i) << 18) |
-      (valueAt(text, i + 1) << 12) |
-      (valueAt(text, i + 2) << 6) |
-      valueAt(text, i + 3);
+      (VALUE[codes[i]!]! << 18) |
+      (VALUE[codes[i + 1]!]! << 12) |
+      (VALUE[codes[i + 2]!]! << 6) |
+      VALUE[codes[i + 3]!]!;
     // a foreign character has the value -1, whose sign bit stays set through every shift and every or
     seen |= group;
     bytes[at++] = group >> 16;
@@ -54,17 +58,12 @@ export function decodeBase64url(text: string): Uint8Array<ArrayBuffer> | null {
   if (seen < 0) return null;
   if (tail === 0) return bytes;
   const group =
-    (valueAt(text, whole) << 12) |
-    (valueAt(text, whole + 1) << 6) |
-    (tail === 3 ? valueAt(text, whole + 2) : 0);
+    (VALUE[codes[whole]!]! << 12) |
+    (VALUE[codes[whole + 1]!]! << 6) |
+    (tail === 3 ? VALUE[codes[whole + 2]!]! : 0);
   const unused = tail === 2 ? 0x3ff : 0x3;
   if (group < 0 || (group & unused) !== 0) return null;
   bytes[at++] = group >> 10;
   if (tail === 3) bytes[at] = group >> 2;
   return bytes;
-}
-
-function valueAt(text: string, index: number): number {
-  const code = text.charCodeAt(index);
-  return code < 128 ? VALUE[code]! : -1;
 }
