@@ -53,11 +53,8 @@ export function createGateway(
     const requestId = requestIdOf(c.req.header("x-request-id"));
     c.set("requestId", requestId);
     // Before next(): a header that is set afterwards makes Hono copy the whole response.
-    c.header("X-Request-Id", requestId);
-    c.header("X-Content-Type-Options", "nosniff");
-    c.header("Cache-Control", "no-store");
-    // Executors set their clocks by it (B60), so it is the clock that judges their tokens.
-    c.header("Date", new Date(gateway.now()).toUTCString());
+    for (const [name, value] of Object.entries(answerHeaders(requestId, gateway.now())))
+      c.header(name, value);
     await next();
     const labels = { method: c.req.method, route: c.get("route") ?? "(none)", status: String(c.res.status) };
     gateway.metrics.count("dsec_http_requests_total", "Requests answered.", labels);
@@ -107,24 +104,48 @@ export function createGateway(
   });
 
   app.onError((error, c) => {
-    if (!(error instanceof DsecError) || error.status >= 500) {
-      gateway.log({
-        level: "error",
-        message: "request failed",
-        request_id: c.get("requestId"),
-        method: c.req.method,
-        route: c.get("route"),
-        error: error.stack ?? String(error),
-        ...(error.cause === undefined ? {} : { cause: String(error.cause) }),
-      });
-    }
+    logFailure(
+      gateway,
+      { requestId: c.get("requestId"), method: c.req.method, route: c.get("route") },
+      error,
+    );
     return failure(c, error);
   });
   return { app, gateway };
 }
 
+/** What every answer carries. */
+export function answerHeaders(requestId: string, nowMs: number): Record<string, string> {
+  return {
+    "X-Request-Id": requestId,
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    // Executors set their clocks by it (B60), so it is the clock that judges their tokens.
+    Date: new Date(nowMs).toUTCString(),
+  };
+}
+
+/** Logs what is our fault; a refusal is the client's. */
+export function logFailure(
+  { log }: Pick<GatewayPorts, "log">,
+  { requestId, method, route }: { requestId: string; method: string; route: string },
+  error: unknown,
+): void {
+  if (error instanceof DsecError && error.status < 500) return;
+  const { stack, cause } = error instanceof Error ? error : {};
+  log({
+    level: "error",
+    message: "request failed",
+    request_id: requestId,
+    method,
+    route,
+    error: stack ?? String(error),
+    ...(cause === undefined ? {} : { cause: String(cause) }),
+  });
+}
+
 /** A client's own request id is kept where it is a plain word: it goes into logs and headers. */
-function requestIdOf(given: string | undefined): string {
+export function requestIdOf(given: string | undefined): string {
   if (given !== undefined && /^[A-Za-z0-9._-]{1,64}$/.test(given)) return given;
   return crypto.randomUUID();
 }

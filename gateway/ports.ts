@@ -292,8 +292,8 @@ export type UpstreamAnswer = {
   status: number;
   /** As they came, Latin-1. */
   headers: [name: string, value: string][];
-  /** Without content coding where `decoded`. Cancelling it closes the connection. */
-  body: ReadableStream<Uint8Array>;
+  /** Without content coding where `decoded`. Read once; whoever stops before its end closes the connection. */
+  body: AsyncIterable<Uint8Array>;
   decoded: boolean;
 };
 

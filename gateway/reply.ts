@@ -27,16 +27,26 @@ export function noContent(c: Context): Response {
   return c.body(null, 204);
 }
 
-/** The error body of any thrown value, with what a client needs to behave: when to retry, how to authenticate. */
-export function failure(c: Context, error: unknown): Response {
-  const body = errorBody(error, c.get("requestId") ?? "unknown");
-  const status = (error instanceof DsecError ? error.status : 500) as ContentfulStatusCode;
-  if (status === 401) c.header("WWW-Authenticate", 'Bearer realm="dsec"');
+/** What answers any thrown value, with what a client needs to behave: when to retry, how to authenticate. */
+export function failureReply(
+  error: unknown,
+  requestId: string,
+): { status: number; headers: Record<string, string>; body: ReturnType<typeof errorBody> } {
+  const body = errorBody(error, requestId);
+  const status = error instanceof DsecError ? error.status : 500;
+  const headers: Record<string, string> = {};
+  if (status === 401) headers["WWW-Authenticate"] = 'Bearer realm="dsec"';
   if (status === 429 || status === 503) {
     const afterMs = Number(body.error.details?.retry_after_ms ?? 1000);
-    c.header("Retry-After", String(Math.max(1, Math.ceil(afterMs / 1000))));
+    headers["Retry-After"] = String(Math.max(1, Math.ceil(afterMs / 1000)));
   }
-  return json(c, body, status);
+  return { status, headers, body };
+}
+
+export function failure(c: Context, error: unknown): Response {
+  const { status, headers, body } = failureReply(error, c.get("requestId") ?? "unknown");
+  for (const [name, value] of Object.entries(headers)) c.header(name, value);
+  return json(c, body, status as ContentfulStatusCode);
 }
 
 /** SHA-256 of no bytes. Most tasks write nothing to stderr: nobody needs to upload nothing. */

@@ -1,4 +1,4 @@
-import { PassThrough, pipeline, type Readable, type Transform } from "node:stream";
+import { PassThrough, pipeline, Readable, type Transform } from "node:stream";
 import {
   constants,
   createBrotliDecompress,
@@ -19,7 +19,7 @@ const CODINGS_MAX = 3;
  * is to stay as it is: none, one that is not known, or a part of something (206), which cannot be decoded alone.
  */
 export function decodedBody(
-  body: Readable,
+  body: AsyncIterable<Uint8Array>,
   status: number,
   contentEncoding: readonly string[],
 ): Readable | null {
@@ -29,10 +29,13 @@ export function decodedBody(
     .filter((coding) => coding !== "" && coding !== "identity");
   if (codings.length === 0 || codings.length > CODINGS_MAX || status === 206) return null;
   if (codings.some((coding) => !(coding in DECODERS))) return null;
-  return codings.reverse().reduce((source: Readable, coding) => {
-    // An error on either side ends both; who reads the last of them sees it.
-    return pipeline(source, DECODERS[coding as keyof typeof DECODERS](), () => {});
-  }, body);
+  return codings.reverse().reduce(
+    (source: Readable, coding) => {
+      // An error on either side ends both; who reads the last of them sees it.
+      return pipeline(source, DECODERS[coding as keyof typeof DECODERS](), () => {});
+    },
+    Readable.from(body, { objectMode: false }),
+  );
 }
 
 const DECODERS = {

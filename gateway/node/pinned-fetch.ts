@@ -4,6 +4,7 @@ import { lookup } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import { buildConnector, type Dispatcher, Pool } from "undici";
+import { ByteQueue } from "#core/byte-queue.ts";
 import { DsecError } from "#core/errors.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -74,7 +75,7 @@ export function pinnedUpstream(options: { resolve?: Resolve; ca?: string | strin
       const { origin } = new URL(request.url);
       for (const [i, address] of request.addresses.entries()) {
         try {
-          return await dispatch(poolFor(origin, address), request);
+          return await dispatch(poolFor(origin, address), origin, request);
         } catch (error) {
           // Nothing was sent: the next address may be tried.
           const more = i + 1 < request.addresses.length;
@@ -128,9 +129,8 @@ function pinnedConnector(address: string, ca: string | string[] | undefined): bu
     );
 }
 
-function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer> {
+function dispatch(pool: Pool, origin: string, request: UpstreamRequest): Promise<UpstreamAnswer> {
   const { method, url, signal, body, bodyBytes } = request;
-  const { pathname, search } = new URL(url);
   // Part of a coded body cannot be decoded: whoever asks for a range gets it as it is.
   const ranged = request.headers.some(([name]) => name.toLowerCase() === "range");
   const headers = request.headers.flat();
@@ -138,8 +138,7 @@ function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer>
   if (body !== null && !(body instanceof Uint8Array)) headers.push("content-length", String(bodyBytes));
 
   return new Promise((resolve, reject) => {
-    let answer: Readable | undefined;
-    let ended = false;
+    let pieces: ByteQueue | undefined;
     let stop: (() => void) | undefined;
     const over = () => {
       if (stop) signal.removeEventListener("abort", stop);
@@ -153,51 +152,45 @@ function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer>
       onResponseStart(controller, status) {
         if (status < 200) return;
         const fields = rawFields(controller.rawHeaders);
-        answer = new Readable({
-          read: () => controller.resume(),
-          destroy(error, done) {
+        pieces = new ByteQueue({
+          pause: () => controller.pause(),
+          resume: () => controller.resume(),
+          stop() {
             over();
-            if (!ended && !controller.aborted) {
-              controller.abort(error ?? new Error("the answer is not wanted"));
-            }
-            done(error);
+            if (!controller.aborted) controller.abort(new Error("the answer is not wanted"));
           },
         });
-        const codings = fields.filter(([name]) => name.toLowerCase() === "content-encoding");
+        const codings = method === "HEAD" ? [] : fields.filter(([name]) => isContentEncoding(name));
         const decoded =
-          method === "HEAD"
+          codings.length === 0
             ? null
             : decodedBody(
-                answer,
+                pieces,
                 status,
                 codings.map(([, value]) => value),
               );
-        resolve({
-          status,
-          headers: fields,
-          body: streamOf(decoded ?? answer, request),
-          decoded: decoded !== null,
-        });
+        const answer = decoded === null ? pieces : toldBody(decoded, request);
+        resolve({ status, headers: fields, body: answer, decoded: decoded !== null });
       },
-      onResponseData(controller, chunk) {
-        if (answer?.push(chunk) === false) controller.pause();
+      onResponseData(_controller, chunk) {
+        pieces?.push(chunk);
       },
       onResponseEnd() {
-        ended = true;
         over();
-        answer?.push(null);
+        pieces?.end();
       },
       onResponseError(_controller, error) {
         over();
-        if (answer === undefined) reject(error);
-        else answer.destroy(error);
+        if (pieces === undefined) reject(error);
+        else pieces.fail(told(error, request));
       },
     };
     try {
       pool.dispatch(
         {
           method: method as Dispatcher.HttpMethod,
-          path: `${pathname}${search}`,
+          // Canonical, so that what follows the origin is path and query.
+          path: url.slice(origin.length),
           headers,
           body: body === null || body instanceof Uint8Array ? body : Readable.fromWeb(body as never),
         },
@@ -209,6 +202,10 @@ function dispatch(pool: Pool, request: UpstreamRequest): Promise<UpstreamAnswer>
   });
 }
 
+function isContentEncoding(name: string): boolean {
+  return name.length === "content-encoding".length && name.toLowerCase() === "content-encoding";
+}
+
 /** Names and values as the upstream wrote them: one character for each byte (B41). */
 function rawFields(raw: Dispatcher.DispatchController["rawHeaders"]): [string, string][] {
   if (!Array.isArray(raw)) return [];
@@ -216,26 +213,20 @@ function rawFields(raw: Dispatcher.DispatchController["rawHeaders"]): [string, s
   return texts.flatMap((name, i): [string, string][] => (i % 2 === 0 ? [[name, texts[i + 1] ?? ""]] : []));
 }
 
-/** Reads only when asked, so that the upstream waits for whoever reads the answer. */
-function streamOf(body: Readable, request: UpstreamRequest): ReadableStream<Uint8Array> {
-  const pieces = body[Symbol.asyncIterator]() as AsyncIterator<Buffer, undefined>;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await pieces.next();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        } catch (error) {
-          throw told(error, request);
-        }
-      },
-      cancel() {
-        body.destroy();
-      },
+/** The decoded body, whose failures say what failed. */
+function toldBody(decoded: Readable, request: UpstreamRequest): AsyncIterable<Uint8Array> {
+  const pieces = decoded[Symbol.asyncIterator]() as AsyncIterator<Buffer, undefined>;
+  const iterator: AsyncIterator<Uint8Array, undefined> = {
+    next: () =>
+      pieces.next().catch((error: unknown) => {
+        throw told(error, request);
+      }),
+    async return() {
+      decoded.destroy();
+      return { done: true, value: undefined };
     },
-    { highWaterMark: 0 },
-  );
+  };
+  return { [Symbol.asyncIterator]: () => iterator };
 }
 
 /** What failed, in words that hold nothing of the request: no path, no header. */

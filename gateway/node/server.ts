@@ -1,17 +1,18 @@
 /** The gateway on Node: the app behind an HTTP server, the reference page's files, and the sweep of expired leases. */
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
-import type { Server } from "node:http";
+import { createServer, type Server } from "node:http";
 import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { dirname, join } from "node:path";
 import { Readable } from "node:stream";
-import { serve } from "@hono/node-server";
+import { getRequestListener } from "@hono/node-server";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { DsecError } from "#core/errors.ts";
 import { createGateway } from "../app.ts";
 import type { Env } from "../environment.ts";
 import type { GatewayPorts } from "../ports.ts";
+import { serveCalls } from "./call-server.ts";
 import { nodeCrypto } from "./crypto-engine.ts";
 import { pinnedUpstream } from "./pinned-fetch.ts";
 import { serveTunnels } from "./tunnel.ts";
@@ -48,7 +49,12 @@ export async function startGateway(options: {
     { closing: closing.signal },
   );
   serveReferenceFiles(app);
-  const server = await listen(app, host, port);
+  const calls = serveCalls(gateway);
+  const others = getRequestListener(app.fetch, { hostname: host });
+  const server = createServer((request, response) => {
+    if (!calls(request, response)) void others(request, response);
+  });
+  await listen(server, host, port);
   const tunnels = serveTunnels(server, gateway);
   const sweeper = sweepLeases(ports, closing.signal);
 
@@ -68,12 +74,8 @@ export async function startGateway(options: {
   };
 }
 
-function listen(app: OpenAPIHono<Env>, host: string, port: number): Promise<Server> {
+function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const server = serve({ fetch: app.fetch, hostname: host, port }, () => {
-      server.off("error", refuse);
-      resolve(server);
-    }) as Server;
     const refuse = (cause: NodeJS.ErrnoException) => {
       const why =
         cause.code === "EADDRINUSE"
@@ -86,6 +88,10 @@ function listen(app: OpenAPIHono<Env>, host: string, port: number): Promise<Serv
     server.requestTimeout = 0;
     server.headersTimeout = 30_000;
     server.keepAliveTimeout = 30_000;
+    server.listen(port, host, () => {
+      server.off("error", refuse);
+      resolve();
+    });
   });
 }
 

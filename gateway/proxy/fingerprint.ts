@@ -21,13 +21,13 @@ export class Fingerprinting {
     this.#text = isJson(contentType) ? [] : null;
   }
 
-  async update(bytes: Uint8Array): Promise<void> {
+  update(bytes: Uint8Array): void | Promise<void> {
     if (this.#text !== null) {
       this.#textBytes += bytes.length;
       if (this.#textBytes > LIMITS.jsonFingerprintBytes) this.#text = null;
       else this.#text.push(bytes.slice());
     }
-    await this.#hash.update(bytes);
+    return this.#hash.update(bytes);
   }
 
   async finish(): Promise<Fingerprint> {

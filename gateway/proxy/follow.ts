@@ -85,8 +85,10 @@ async function refuse(answer: UpstreamAnswer, error: DsecError): Promise<DsecErr
   return error;
 }
 
-function discard({ body }: UpstreamAnswer): Promise<void> {
-  return body.cancel().catch(() => {});
+async function discard({ body }: UpstreamAnswer): Promise<void> {
+  await body[Symbol.asyncIterator]()
+    .return?.()
+    .catch(() => {});
 }
 
 function ambiguous({ decision }: Hop): DsecError {

@@ -34,19 +34,26 @@ export function frame(type: (typeof FRAME)[keyof typeof FRAME], payload: Uint8Ar
   return whole;
 }
 
-/** Reads a stream by exact counts first and by whatever comes afterwards. */
+/** Reads bytes by exact counts first and by whatever comes afterwards. */
 export class ByteReader {
-  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
-  #rest: Uint8Array = new Uint8Array(0);
+  readonly #pieces: AsyncIterator<Uint8Array>;
+  #rest: Uint8Array = NOTHING;
 
-  constructor(stream: ReadableStream<Uint8Array>) {
-    this.#reader = stream.getReader();
+  constructor(pieces: AsyncIterator<Uint8Array>) {
+    this.#pieces = pieces;
   }
 
-  /** Exactly so many bytes; INVALID_REQUEST where the stream ends before. */
+  /** Exactly so many bytes; INVALID_REQUEST where they end before. */
   async take(count: number): Promise<Uint8Array> {
+    if (count === 0) return NOTHING;
+    const first = (await this.next()) ?? NOTHING;
+    if (first.length >= count) {
+      this.#rest = first.subarray(count);
+      return first.subarray(0, count);
+    }
     const bytes = new Uint8Array(count);
-    let filled = 0;
+    bytes.set(first);
+    let filled = first.length;
     while (filled < count) {
       const chunk = await this.next();
       if (chunk === null) {
@@ -64,11 +71,11 @@ export class ByteReader {
   async next(): Promise<Uint8Array | null> {
     if (this.#rest.length > 0) {
       const rest = this.#rest;
-      this.#rest = new Uint8Array(0);
+      this.#rest = NOTHING;
       return rest;
     }
     for (;;) {
-      const { done, value } = await this.#reader.read();
+      const { done, value } = await this.#pieces.next();
       if (done) return null;
       if (value.length > 0) return value;
     }
@@ -76,6 +83,8 @@ export class ByteReader {
 
   /** Lets go of whoever sends; nothing more is read. */
   cancel(): void {
-    this.#reader.cancel().catch(() => {});
+    this.#pieces.return?.().catch(() => {});
   }
 }
+
+const NOTHING: Uint8Array = new Uint8Array(0);

@@ -49,19 +49,19 @@ export class CallProxy {
   }
 
   /**
-   * One call, its head and its body in one stream; the answer is a stream of frames. Rejects where the call is
-   * refused before anything was sent. What fails afterwards is told by the last frame, with a receipt.
-   * Cancelling the answer, or aborting `leaving`, closes the connection to the upstream.
+   * One call, its head and its body in one sequence of bytes; the answer is a sequence of frames. Rejects where the call
+   * is refused before anything was sent. What fails afterwards is told by the last frame, with a receipt.
+   * Who leaves cancels `bounds`, which closes the connection to the upstream, and reads to the end all the same: it is
+   * reading that brings a call to its receipt.
    */
   async call(
     executorId: ExecutorId,
     hold: Hold,
-    stream: ReadableStream<Uint8Array>,
-    leaving: AbortSignal,
-  ): Promise<ReadableStream<Uint8Array>> {
+    bytes: AsyncIterator<Uint8Array>,
+    bounds: CallBounds,
+  ): Promise<AsyncGenerator<Uint8Array, undefined>> {
     const { upstream, admission } = this.#parts();
-    const reader = new ByteReader(stream);
-    const bounds = new CallBounds(leaving);
+    const reader = new ByteReader(bytes);
     try {
       const head = await readCallHead(reader);
       refuseConnect(head);
@@ -71,7 +71,7 @@ export class CallProxy {
       const hop = await admission.admit(caller, decision, bounds.signal);
       const body = await openCallBody(reader, head, upstream.hash());
       const call = await this.#open(caller, head, hop, bounds.timeoutMs);
-      return streamOf(this.#perform(call, hop, body, bounds), bounds);
+      return this.#perform(call, hop, body, bounds);
     } catch (error) {
       bounds.end();
       reader.cancel();
@@ -107,7 +107,8 @@ export class CallProxy {
     leaving: AbortSignal,
   ): Promise<OpenTunnel> {
     const { admission } = this.#parts();
-    const bounds = new CallBounds(leaving);
+    const bounds = new CallBounds();
+    bounds.cancelWith(leaving);
     try {
       const caller = await admission.caller(executorId, hold);
       bounds.start(Math.min(head.timeout_ms, caller.compiled.policy.timeout_ms_max), head.seq);
@@ -171,7 +172,12 @@ export class CallProxy {
     return new OpenCall({ caller, head, hop, signature, spending, pinned }, this.#ports);
   }
 
-  async *#perform(call: OpenCall, hop: Hop, body: CallBody, bounds: CallBounds): AsyncGenerator<Uint8Array> {
+  async *#perform(
+    call: OpenCall,
+    hop: Hop,
+    body: CallBody,
+    bounds: CallBounds,
+  ): AsyncGenerator<Uint8Array, undefined> {
     const { upstream, admission } = this.#parts();
     const call_signature = call.signature.jws;
     try {
@@ -259,21 +265,22 @@ function refuseConnect({ method, seq }: CallHead): void {
 }
 
 /** What ends a call from outside: its time, and the caller's leaving. */
-class CallBounds {
+export class CallBounds {
   readonly #abort = new AbortController();
-  readonly #leaving: AbortSignal;
   readonly #leave = () => this.cancel();
+  #leaving: AbortSignal | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   timeoutMs = 0;
 
-  constructor(leaving: AbortSignal) {
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /** For a caller whose leaving is a signal. */
+  cancelWith(leaving: AbortSignal): void {
     this.#leaving = leaving;
     if (leaving.aborted) this.cancel();
     else leaving.addEventListener("abort", this.#leave, { once: true });
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
   }
 
   start(timeoutMs: number, seq: number): void {
@@ -295,25 +302,6 @@ class CallBounds {
 
   end(): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#leaving.removeEventListener("abort", this.#leave);
+    this.#leaving?.removeEventListener("abort", this.#leave);
   }
-}
-
-/** One frame for each pull, so that a slow reader slows the upstream and nothing piles up in between. */
-function streamOf(frames: AsyncGenerator<Uint8Array>, bounds: CallBounds): ReadableStream<Uint8Array> {
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await frames.next();
-        if (done) controller.close();
-        else controller.enqueue(value);
-      },
-      async cancel() {
-        bounds.cancel();
-        // Runs to its receipt: who leaves does not undo what was done.
-        while (!(await frames.next()).done);
-      },
-    },
-    { highWaterMark: 0 },
-  );
 }

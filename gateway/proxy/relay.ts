@@ -70,30 +70,24 @@ export async function* relay(
 
 async function* measured(
   call: OpenCall,
-  body: ReadableStream<Uint8Array>,
+  body: AsyncIterable<Uint8Array>,
   taking: Fingerprinting,
   bytesMax: number,
 ): AsyncGenerator<Uint8Array, undefined> {
-  const reader = body.getReader();
   let total = 0;
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      total += value.length;
-      if (total > bytesMax) throw tooLarge(call, bytesMax);
-      call.spending.move("bytes_down", value.length);
-      await taking.update(value);
-      const passed = call.sentSecrets.pass(value);
-      if (passed.length > 0) yield passed;
-    }
-    const last = call.sentSecrets.pass(null);
-    call.complete = true;
-    if (last.length > 0) yield last;
-  } finally {
-    // Closes the connection where the answer is not at its end.
-    if (!call.complete) await reader.cancel().catch(() => {});
+  // Leaving the loop early closes the connection.
+  for await (const piece of body) {
+    total += piece.length;
+    if (total > bytesMax) throw tooLarge(call, bytesMax);
+    call.spending.move("bytes_down", piece.length);
+    const hashed = taking.update(piece);
+    if (hashed !== undefined) await hashed;
+    const passed = call.sentSecrets.pass(piece);
+    if (passed.length > 0) yield passed;
   }
+  const last = call.sentSecrets.pass(null);
+  call.complete = true;
+  if (last.length > 0) yield last;
 }
 
 function tooLarge({ url }: OpenCall, bytes: number): DsecError {

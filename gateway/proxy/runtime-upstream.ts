@@ -41,7 +41,7 @@ async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
   return {
     status: response.status,
     headers: [...response.headers],
-    body: response.body === null ? emptyBody() : told(response.body, url, signal),
+    body: response.body === null ? nothing() : told(response.body, url, signal),
     decoded: response.body !== null && RUNTIME_DECODES.has(coding),
   };
 }
@@ -60,33 +60,27 @@ function fixedLength(body: Uint8Array | ReadableStream<Uint8Array>, bytes: numbe
 }
 
 /** The body, whose failures say what failed. */
-function told(
-  body: ReadableStream<Uint8Array>,
-  url: string,
-  signal: AbortSignal,
-): ReadableStream<Uint8Array> {
+function told(body: ReadableStream<Uint8Array>, url: string, signal: AbortSignal): AsyncIterable<Uint8Array> {
   const reader = body.getReader();
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        } catch (cause) {
-          if (signal.aborted) throw signal.reason;
-          throw new DsecError("UPSTREAM_FAILED", `${new URL(url).host}: the answer broke off`, { cause });
-        }
-      },
-      cancel: (reason) => reader.cancel(reason),
+  const iterator: AsyncIterator<Uint8Array, undefined> = {
+    async next() {
+      try {
+        const { done, value } = await reader.read();
+        return done ? { done, value: undefined } : { done, value };
+      } catch (cause) {
+        if (signal.aborted) throw signal.reason;
+        throw new DsecError("UPSTREAM_FAILED", `${new URL(url).host}: the answer broke off`, { cause });
+      }
     },
-    { highWaterMark: 0 },
-  );
+    async return() {
+      await reader.cancel();
+      return { done: true, value: undefined };
+    },
+  };
+  return { [Symbol.asyncIterator]: () => iterator };
 }
 
-function emptyBody(): ReadableStream<Uint8Array> {
-  return new ReadableStream({ start: (controller) => controller.close() });
-}
+async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 /** Workers hash a stream (crypto.DigestStream); WebCrypto itself only whole values. */
 function digestStream(): ReturnType<Upstream["hash"]> {

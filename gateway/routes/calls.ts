@@ -9,6 +9,7 @@ import { BlobQuerySchema as FenceQuerySchema } from "#core/wire/leases.ts";
 import { PolicySchema } from "#core/wire/policy.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
+import { CallBounds } from "../proxy/proxy.ts";
 import { json, text } from "../reply.ts";
 import { rawBody } from "../request.ts";
 
@@ -37,9 +38,11 @@ export function callRoutes(gateway: Gateway): OpenAPIHono<Env> {
     },
     async (c, { caller, params, query }) => {
       const hold = { lease_id: params.id as LeaseId, fence: query.fence };
-      const body = rawBody(c, 4 + LIMITS.callHeadBytes + LIMITS.callBodyBytes);
-      const frames = await proxy.call(caller.executorId, hold, body, c.req.raw.signal);
-      return c.body(frames, 200, { "Content-Type": ANSWER_TYPE });
+      const body = rawBody(c, CALL_BYTES_MAX) as ReadableStream<Uint8Array> & AsyncIterable<Uint8Array>;
+      const bounds = new CallBounds();
+      bounds.cancelWith(c.req.raw.signal);
+      const frames = await proxy.call(caller.executorId, hold, body[Symbol.asyncIterator](), bounds);
+      return c.body(streamOf(frames, bounds), 200, { "Content-Type": ANSWER_TYPE });
     },
   );
 
@@ -99,4 +102,29 @@ export function callRoutes(gateway: Gateway): OpenAPIHono<Env> {
   );
 
   return app;
+}
+
+/** A call's head with its length, and its body. */
+export const CALL_BYTES_MAX = 4 + LIMITS.callHeadBytes + LIMITS.callBodyBytes;
+
+/** One frame for each pull, so that a slow reader slows the upstream and nothing piles up in between. */
+function streamOf(
+  frames: AsyncGenerator<Uint8Array, undefined>,
+  bounds: CallBounds,
+): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await frames.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
+      },
+      async cancel() {
+        bounds.cancel();
+        // Runs to its receipt: who leaves does not undo what was done.
+        while (!(await frames.next()).done);
+      },
+    },
+    { highWaterMark: 0 },
+  );
 }
