@@ -52,6 +52,11 @@ export class SqliteDatabase {
     });
   }
 
+  /** Whether nothing waits for a transaction: what is in the tables then is what was answered last. */
+  get isAtRest(): boolean {
+    return this.#state !== "closed" && this.#waiting.length === 0;
+  }
+
   /** Finishes what waits, then lets go of the file. */
   close(): void {
     if (this.#state === "closed") return;

@@ -1,7 +1,10 @@
 import type { SqliteDatabase } from "./sqlite-database.ts";
 import { type Entry, entryBytes, holds, type MemoryStore, type Removed, type Settled } from "./store.ts";
 
-/** Memory in the executor's database. `now` gives milliseconds since the epoch and decides what has expired. */
+/**
+ * Memory in the executor's database. `now` gives milliseconds since the epoch and decides what has expired. Entries that
+ * were read or written lately are known without asking the database; `dump` asks it, so that an audit sees what is there.
+ */
 export function createSqliteMemoryStore(database: SqliteDatabase, now: () => number = Date.now): MemoryStore {
   const sql = prepare(database);
   const namespaces = new Namespaces(database);
@@ -21,12 +24,18 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
   }
 
   function find(space: Namespace, key: string): Entry | null {
+    const known = space.entries.get(key);
+    if (known !== undefined) return known;
     const row = sql.get.get(space.id, key) as Row | undefined;
-    return row === undefined ? null : entryOf(key, row);
+    if (row === undefined) return null;
+    const entry = entryOf(key, row);
+    namespaces.remember(space, entry);
+    return entry;
   }
 
   function remove(space: Namespace, entry: Entry): void {
     sql.delete.run(space.id, entry.key);
+    space.entries.delete(entry.key);
     space.keys--;
     space.bytes -= entryBytes(entry.key, entry.text);
     space.version++;
@@ -45,7 +54,15 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
   }
 
   return {
-    get: (name, key) => settle(name, (space) => ({ entry: find(space, key) })),
+    get(name, key) {
+      const space = database.isAtRest ? namespaces.known(name) : undefined;
+      const entry = space?.entries.get(key);
+      // What is known is what is stored, unless something waits to change it or its time is over.
+      if (entry === undefined || space!.nextExpiryMs <= now()) {
+        return settle(name, (space) => ({ entry: find(space, key) }));
+      }
+      return Promise.resolve({ entry, version: space!.version, expired: NOTHING_EXPIRED });
+    },
 
     put: (name, key, text, { expect, ttlMs, bounds }) =>
       settle(name, (space, atMs) => {
@@ -63,7 +80,9 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
         space.bytes = bytes;
         if (expiresAtMs !== null) space.nextExpiryMs = Math.min(space.nextExpiryMs, expiresAtMs);
         namespaces.changed(space);
-        return { state: "stored", old, entry: { key, text, version: space.version, expiresAtMs } };
+        const entry: Entry = { key, text, version: space.version, expiresAtMs };
+        namespaces.remember(space, entry);
+        return { state: "stored", old, entry };
       }),
 
     delete: (name, key, expect) =>
@@ -95,6 +114,7 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
       settle(name, (space) => {
         const { keys: removedKeys, bytes: removedBytes } = space;
         sql.clear.run(space.id);
+        space.entries.clear();
         space.keys = 0;
         space.bytes = 0;
         space.version++;
@@ -155,11 +175,18 @@ type Namespace = {
   keys: number;
   bytes: number;
   nextExpiryMs: number;
+  /** Some of those in the table, as they are there. */
+  entries: Map<string, Entry>;
 };
 
-/** The counters of namespaces in use. They change with every write, and go to their table once a transaction. */
+/**
+ * The counters of namespaces in use, and their entries. The counters change with every write, and go to their table once a
+ * transaction.
+ */
 class Namespaces {
   readonly #known = new Map<string, Namespace>();
+  /** Of all that was remembered since all was forgotten last. */
+  #rememberedBytes = 0;
   readonly #changed = new Set<Namespace>();
   readonly #sql;
 
@@ -184,20 +211,34 @@ class Namespaces {
         }
         this.#changed.clear();
         // Between transactions nothing here is ahead of the table, so it may be forgotten.
-        if (this.#known.size > KNOWN_NAMESPACES) this.#known.clear();
+        if (this.#known.size > KNOWN_NAMESPACES || this.#rememberedBytes > REMEMBERED_BYTES) this.#forget();
       },
       afterRollback: () => {
         this.#changed.clear();
-        this.#known.clear();
+        this.#forget();
       },
     });
+  }
+
+  #forget(): void {
+    this.#known.clear();
+    this.#rememberedBytes = 0;
+  }
+
+  known(name: string): Namespace | undefined {
+    return this.#known.get(name);
+  }
+
+  remember(space: Namespace, entry: Entry): void {
+    space.entries.set(entry.key, entry);
+    this.#rememberedBytes += ENTRY_BYTES + entry.key.length + entry.text.length;
   }
 
   find(name: string): Namespace {
     const known = this.#known.get(name);
     if (known !== undefined) return known;
     const row = this.#sql.find.get(name) as
-      | (Omit<Namespace, "nextExpiryMs"> & { next_expiry_ms: number | null })
+      | (Omit<Namespace, "nextExpiryMs" | "entries"> & { next_expiry_ms: number | null })
       | undefined;
     const space: Namespace =
       row === undefined
@@ -208,6 +249,7 @@ class Namespaces {
             keys: 0,
             bytes: 0,
             nextExpiryMs: Number.POSITIVE_INFINITY,
+            entries: new Map(),
           }
         : {
             id: row.id,
@@ -216,6 +258,7 @@ class Namespaces {
             keys: row.keys,
             bytes: row.bytes,
             nextExpiryMs: row.next_expiry_ms ?? Number.POSITIVE_INFINITY,
+            entries: new Map(),
           };
     this.#known.set(name, space);
     return space;
@@ -227,3 +270,6 @@ class Namespaces {
 }
 
 const KNOWN_NAMESPACES = 10_000;
+const REMEMBERED_BYTES = 64 * 1024 * 1024;
+/** About what an entry takes beside its texts. */
+const ENTRY_BYTES = 200;

@@ -40,6 +40,27 @@ test("an operation that fails takes none of its batch with it, and counts stay r
   database.close();
 });
 
+test("a read sees every write that came before it, answered or not, and no other namespace's", async () => {
+  const database = new SqliteDatabase(path);
+  const store = createSqliteMemoryStore(database);
+  const textOf = async (namespace: string) => (await store.get(namespace, "a")).entry?.text;
+  await store.put("task", "a", "1", OPTIONS);
+  expect([await textOf("task"), await textOf("other")]).toEqual(["1", undefined]);
+  const came = [
+    store.put("task", "a", "2", OPTIONS),
+    textOf("task"),
+    store.delete("task", "a", "anything"),
+    textOf("task"),
+  ];
+  const [, second, , fourth] = await Promise.all(came);
+  expect([second, fourth]).toEqual(["2", undefined]);
+  await store.put("task", "a", "3", OPTIONS);
+  await store.clear("task");
+  expect(await textOf("task")).toBeUndefined();
+  database.close();
+  await expect(store.get("task", "a")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+});
+
 test("on a full disk writes are refused, what is there stays readable, and deleting makes room", async () => {
   const database = new SqliteDatabase(path);
   const store = createSqliteMemoryStore(database);
@@ -55,6 +76,12 @@ test("on a full disk writes are refused, what is there stays readable, and delet
   });
   expect(stored).toBeGreaterThan(10);
   expect(await store.stat("task")).toMatchObject({ keys: stored, version: stored });
+  const [refused, read] = await Promise.allSettled([
+    store.put("task", "key 0", `"${"y".repeat(100_000)}"`, OPTIONS),
+    store.get("task", "key 0"),
+  ]);
+  expect(refused.status).toBe("rejected");
+  expect(read).toMatchObject({ value: { entry: { text, version: 1 } } });
   expect((await store.get("task", "key 0")).entry?.text).toBe(text);
   await store.clear("task");
   expect(await store.put("task", "key", text, OPTIONS)).toMatchObject({ state: "stored" });
