@@ -99,6 +99,10 @@ export const LIMITS = {
   /** The file header with its labels. */
   traceHeaderBytes: 1024 * 1024,
   traceBlockHeaderBytes: 1024,
+  /** Blocks of one segment: each takes memory while its file is open. */
+  traceBlocks: 1_000_000,
+  /** Segments of one file: recordings that were written one after another. */
+  traceSegments: 10_000,
   /** The index of a sealed trace. */
   traceFooterBytes: 64 * 1024 * 1024,
   /** Numbers of calls and of plan steps that the index goes to. */

@@ -738,6 +738,8 @@ export const dsec = $root.dsec = (() => {
                 Footer.prototype.step_seqs = $util.emptyArray;
                 Footer.prototype.call_seqs = $util.emptyArray;
                 Footer.prototype.ended_t_us = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+                Footer.prototype.header_digest = $util.newBuffer([]);
+                Footer.prototype.previous_digest = $util.newBuffer([]);
 
                 Footer.encode = function (message, writer, _depth) {
                     if (!writer)
@@ -772,6 +774,10 @@ export const dsec = $root.dsec = (() => {
                         writer.uint32(98).uint64s(message.call_seqs);
                     if (message.ended_t_us != null && $Object.hasOwnProperty.call(message, "ended_t_us") && (typeof message.ended_t_us === "object" ? message.ended_t_us.low || message.ended_t_us.high : message.ended_t_us !== 0))
                         writer.uint32(104).uint64(message.ended_t_us);
+                    if (message.header_digest != null && $Object.hasOwnProperty.call(message, "header_digest") && message.header_digest.length)
+                        writer.uint32(114).bytes(message.header_digest);
+                    if (message.previous_digest != null && $Object.hasOwnProperty.call(message, "previous_digest") && message.previous_digest.length)
+                        writer.uint32(122).bytes(message.previous_digest);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -965,6 +971,24 @@ export const dsec = $root.dsec = (() => {
                                     message.ended_t_us = value;
                                 else
                                     delete message.ended_t_us;
+                                continue;
+                            }
+                        case 14: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.header_digest = value;
+                                else
+                                    delete message.header_digest;
+                                continue;
+                            }
+                        case 15: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.previous_digest = value;
+                                else
+                                    delete message.previous_digest;
                                 continue;
                             }
                         }

@@ -1,0 +1,8 @@
+/** What the format needs of its platform, so that reading and writing traces is bound to none. */
+export type Engine = {
+  /** One zstd frame (RFC 8878) with a content checksum. */
+  compress(bytes: Uint8Array): Uint8Array;
+  /** @throws where the frame is damaged, or holds more than maxBytes, which no more is allocated than */
+  decompress(frame: Uint8Array, maxBytes: number): Uint8Array;
+  sha256(bytes: Uint8Array): Uint8Array;
+};

@@ -1,0 +1,261 @@
+import type { Digest } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import { dsec } from "#proto/trace.js";
+import { encodeMessage } from "#trace/events/codec.ts";
+import { SECTIONS, type Section } from "#trace/events/event.ts";
+import { WireReader } from "#trace/events/wire.ts";
+import { sectionNumber } from "./block.ts";
+import type { Engine } from "./engine.ts";
+import {
+  concatBytes,
+  corruptAt,
+  FOOTER_MAGIC,
+  type Place,
+  placed,
+  sameBytes,
+  startsWith,
+  TRAILER_BYTES,
+  uint32At,
+  unsupportedAt,
+} from "./frames.ts";
+
+/** Where a block is, and what is in it. */
+export type BlockPlace = {
+  section: Section;
+  /** From the segment's first byte to the block header's frame. */
+  offset: number;
+  /** From there to the next block or the segment's end. */
+  bytes: number;
+  first_seq: number;
+  last_seq: number;
+  first_t_us: number;
+  last_t_us: number;
+  events: number;
+};
+
+/** Footer of proto/trace.proto, its lists turned into one entry for each block. */
+export type Footer = {
+  segment_bytes: number;
+  events: number;
+  chain_digest: Digest;
+  header_digest: Digest;
+  previous_digest: Digest;
+  ended_t_us: number;
+  blocks: BlockPlace[];
+  steps: SeqIndex;
+  calls: SeqIndex;
+};
+
+/** By step or call the number of the event that begins it. */
+export interface SeqIndex {
+  /** Null where there is none. */
+  seqOf(number: number): number | null;
+}
+
+export type NewFooter = Omit<Footer, "blocks" | "steps" | "calls"> & {
+  blocks: Omit<BlockPlace, "bytes">[];
+  step_seqs: number[];
+  call_seqs: number[];
+};
+
+/** The payload of a sealed segment's last frame. */
+export function encodeFooter(footer: NewFooter, engine: Engine): Uint8Array {
+  const { blocks, ...members } = footer;
+  const message = encodeMessage(dsec.trace.v1.Footer, {
+    ...members,
+    sections: blocks.map(({ section }) => sectionNumber(section)),
+    offset_deltas: blocks.map(({ offset }, at) => offset - (blocks[at - 1]?.offset ?? 0)),
+    first_seqs: blocks.map(({ first_seq }) => first_seq),
+    last_seqs: blocks.map(({ last_seq }) => last_seq),
+    first_t_us: blocks.map(({ first_t_us }) => first_t_us),
+    last_t_us: blocks.map(({ last_t_us }) => last_t_us),
+    event_counts: blocks.map(({ events }) => events),
+  });
+  const length = new Uint8Array(4);
+  new DataView(length.buffer).setUint32(0, message.length, true);
+  return concatBytes([message, engine.sha256(message), length, FOOTER_MAGIC]);
+}
+
+/** The length of the footer's frame payload, from the trailer that ends it; null where this is no trailer. */
+export function footerPayloadBytes(trailer: Uint8Array): number | null {
+  const magicAt = trailer.length - FOOTER_MAGIC.length;
+  if (!startsWith(trailer.subarray(magicAt), FOOTER_MAGIC)) return null;
+  return uint32At(trailer, magicAt - 4) + TRAILER_BYTES;
+}
+
+/**
+ * Believes nothing that the lists say before they agree with each other: blocks lie one after another within the segment,
+ * and those of a section have growing numbers.
+ * @throws TRACE_CORRUPT, TRACE_UNSUPPORTED
+ */
+export function decodeFooter(payload: Uint8Array, place: Place, engine: Engine): Footer {
+  const length = payload.length - TRAILER_BYTES;
+  if (length < 0 || footerPayloadBytes(payload) !== payload.length) {
+    throw corruptAt(place, "the footer's length is not that of its frame");
+  }
+  const message = payload.subarray(0, length);
+  if (!sameBytes(engine.sha256(message), payload.subarray(length, length + 32))) {
+    throw corruptAt(place, "the footer is not the one that was written: its SHA-256 differs");
+  }
+  try {
+    const raw = readFooter(message);
+    const blocks = blocksOf(raw, place);
+    return {
+      ...{ segment_bytes: raw.segment_bytes, events: raw.events, ended_t_us: raw.ended_t_us },
+      chain_digest: digestField(raw.chain_digest, "chain_digest"),
+      header_digest: digestField(raw.header_digest, "header_digest"),
+      previous_digest: digestField(raw.previous_digest, "previous_digest"),
+      blocks,
+      steps: new PackedIndex(raw.step_seqs),
+      calls: new PackedIndex(raw.call_seqs),
+    };
+  } catch (cause) {
+    throw placed(cause, place);
+  }
+}
+
+/** A packed list that is read when it is asked: there may be a million entries, and one is wanted. */
+class PackedIndex implements SeqIndex {
+  #packed: Uint8Array;
+
+  constructor(packed: Uint8Array) {
+    this.#packed = packed;
+  }
+
+  seqOf(number: number): number | null {
+    const packed = this.#packed;
+    let at = 0;
+    for (let before = number - 1; before > 0 && at < packed.length; at++) if (packed[at]! < 0x80) before--;
+    if (number < 1 || at >= packed.length) return null;
+    return new WireReader(packed, at).varint() || null;
+  }
+}
+
+type Raw = {
+  segment_bytes: number;
+  events: number;
+  ended_t_us: number;
+  chain_digest: Uint8Array;
+  header_digest: Uint8Array;
+  previous_digest: Uint8Array;
+  sections: number[];
+  offset_deltas: number[];
+  first_seqs: number[];
+  last_seqs: number[];
+  first_t_us: number[];
+  last_t_us: number[];
+  event_counts: number[];
+  step_seqs: Uint8Array;
+  call_seqs: Uint8Array;
+};
+
+const NONE = new Uint8Array(0);
+
+function readFooter(message: Uint8Array): Raw {
+  const reader = new WireReader(message);
+  const raw: Raw = {
+    ...{ segment_bytes: 0, events: 0, ended_t_us: 0 },
+    ...{ chain_digest: NONE, header_digest: NONE, previous_digest: NONE, step_seqs: NONE, call_seqs: NONE },
+    ...{ sections: [], offset_deltas: [], first_seqs: [], last_seqs: [], first_t_us: [], last_t_us: [] },
+    event_counts: [],
+  };
+  while (reader.at < reader.end) {
+    const tag = reader.varint();
+    const name = MEMBERS.get(tag);
+    if (name === undefined) reader.skip(tag & 7);
+    else if ((tag & 7) === 0) (raw as Record<string, unknown>)[name] = reader.varint();
+    else {
+      const end = reader.delimited();
+      const bytes = message.subarray(reader.at, end);
+      reader.at = end;
+      (raw as Record<string, unknown>)[name] = Array.isArray(raw[name]) ? integersOf(bytes) : bytes;
+    }
+  }
+  return raw;
+}
+
+/** By tag: field number and wire type. */
+const MEMBERS = new Map<number, keyof Raw>([
+  [0x08, "segment_bytes"],
+  [0x10, "events"],
+  [0x1a, "chain_digest"],
+  [0x22, "sections"],
+  [0x2a, "offset_deltas"],
+  [0x32, "first_seqs"],
+  [0x3a, "last_seqs"],
+  [0x42, "first_t_us"],
+  [0x4a, "last_t_us"],
+  [0x52, "event_counts"],
+  [0x5a, "step_seqs"],
+  [0x62, "call_seqs"],
+  [0x68, "ended_t_us"],
+  [0x72, "header_digest"],
+  [0x7a, "previous_digest"],
+]);
+
+function integersOf(packed: Uint8Array): number[] {
+  const reader = new WireReader(packed);
+  const integers: number[] = [];
+  while (reader.at < reader.end) integers.push(reader.varint());
+  return integers;
+}
+
+function digestField(bytes: Uint8Array, name: string): Digest {
+  if (bytes.length !== 32) throw new Error(`the footer's ${name} has ${bytes.length} bytes instead of 32`);
+  return digestOf(bytes);
+}
+
+function blocksOf(raw: Raw, place: Place): BlockPlace[] {
+  const { sections, offset_deltas, first_seqs, last_seqs, first_t_us, last_t_us, event_counts } = raw;
+  const lists = [offset_deltas, first_seqs, last_seqs, first_t_us, last_t_us, event_counts];
+  if (lists.some(({ length }) => length !== sections.length)) {
+    throw corruptAt(place, "the footer's lists are of different lengths");
+  }
+  const blocks: BlockPlace[] = [];
+  const lastSeqs = new Map<Section, number>();
+  let offset = 0;
+  let events = 0;
+  for (let at = 0; at < sections.length; at++) {
+    const section = SECTIONS[sections[at]! - 1];
+    if (section === undefined)
+      throw unsupportedAt(place, `section ${sections[at]} is not known to this version`);
+    offset += offset_deltas[at]!;
+    events += event_counts[at]!;
+    const [first_seq, last_seq, count] = [first_seqs[at]!, last_seqs[at]!, event_counts[at]!];
+    if (
+      offset_deltas[at] === 0 ||
+      offset >= raw.segment_bytes ||
+      first_seq <= (lastSeqs.get(section) ?? 0) ||
+      last_seq > raw.events ||
+      count < 1 ||
+      last_seq - first_seq < count - 1
+    ) {
+      throw corruptAt(place, `the footer's entry of block ${at + 1} contradicts the others`);
+    }
+    lastSeqs.set(section, last_seq);
+    blocks.push({
+      ...{
+        section,
+        offset,
+        bytes: offset_deltas[at + 1] ?? raw.segment_bytes - offset,
+        first_seq,
+        last_seq,
+        events: count,
+      },
+      ...{ first_t_us: first_t_us[at]!, last_t_us: last_t_us[at]! },
+    });
+  }
+  if (events !== raw.events) {
+    throw corruptAt(place, `the footer counts ${raw.events} events, its blocks ${events}`);
+  }
+  return blocks;
+}
+
+/** Kept while a trace is written; the first event of a number counts. False where the index has no room for the number. */
+export function noteIndex(seqs: number[], number: number, seq: number): boolean {
+  if (number > LIMITS.traceIndexNumber) return false;
+  while (seqs.length < number) seqs.push(0);
+  if (seqs[number - 1] === 0) seqs[number - 1] = seq;
+  return true;
+}

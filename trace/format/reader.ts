@@ -1,0 +1,212 @@
+import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Section } from "#trace/events/event.ts";
+import type { BlockHeader } from "./block.ts";
+import type { Engine } from "./engine.ts";
+import { type BlockPlace, decodeFooter, footerPayloadBytes } from "./footer.ts";
+import { corruptAt, FOOTER_FRAME, FRAME_HEAD_BYTES, TRAILER_BYTES, uint32At } from "./frames.ts";
+import { checkFrame, type SegmentFacts, TraceSegment } from "./segment.ts";
+import { type Frame, type Source, walk } from "./walk.ts";
+
+/** What could not be read of a file, and from where on. */
+export type Damage = { offset: number; reason: string };
+
+export type TraceFile = {
+  /** In file order; more than one where files were joined. */
+  segments: TraceSegment[];
+  /** Null where the file is whole. What lies before the damage is in the segments. */
+  damage: Damage | null;
+  close(): Promise<void>;
+};
+
+/**
+ * Opens a file of one or more recordings, sealed or not. A sealed one costs three small reads, an open one is gone through.
+ * @throws TRACE_CORRUPT where nothing can be read, TRACE_UNSUPPORTED
+ */
+export async function openTrace(source: Source, engine: Engine): Promise<TraceFile> {
+  if (source.size === 0) throw corruptAt({ name: source.name, offset: 0 }, "the file is empty");
+  const sealed: SegmentFacts[] = [];
+  let end = source.size;
+  while (end > 0) {
+    const segment = await sealedSegmentBefore(source, engine, end);
+    if (segment === null) break;
+    sealed.unshift(segment);
+    end = segment.start;
+    boundSegments(sealed.length, source);
+  }
+  const { segments, damage } =
+    end > 0 ? await walkSegments(source, engine, end) : { segments: [], damage: null };
+  return {
+    segments: [...segments, ...sealed].map((facts) => new TraceSegment(facts)),
+    damage,
+    close: async () => source.close?.(),
+  };
+}
+
+/** By the footer that ends there; null where there is none, or one that cannot be believed: then the frames are asked. */
+async function sealedSegmentBefore(
+  source: Source,
+  engine: Engine,
+  end: number,
+): Promise<SegmentFacts | null> {
+  if (end < FRAME_HEAD_BYTES + TRAILER_BYTES) return null;
+  const length = footerPayloadBytes(await source.read(end - TRAILER_BYTES, TRAILER_BYTES));
+  if (length === null || length > LIMITS.traceFooterBytes || length > end - FRAME_HEAD_BYTES) return null;
+  const offset = end - length - FRAME_HEAD_BYTES;
+  const frame = await source.read(offset, length + FRAME_HEAD_BYTES);
+  if (uint32At(frame, 0) !== FOOTER_FRAME || uint32At(frame, 4) !== length) return null;
+  try {
+    const footer = decodeFooter(frame.subarray(FRAME_HEAD_BYTES), { name: source.name, offset }, engine);
+    const start = offset - footer.segment_bytes;
+    if (start < 0) return null;
+    const first = await walk(source, engine, { from: start, to: end }).next();
+    if (first.done || first.value.kind !== "header" || first.value.digest !== footer.header_digest)
+      return null;
+    return {
+      ...{ source, engine, start, end, header: first.value.header, state: "sealed" },
+      ...{ count: footer.events, chainHead: footer.chain_digest, blocks: footer.blocks, index: footer },
+    };
+  } catch (error) {
+    if (error instanceof DsecError && error.code === "TRACE_CORRUPT") return null;
+    throw error;
+  }
+}
+
+/** Frame by frame from the file's beginning. */
+async function walkSegments(
+  source: Source,
+  engine: Engine,
+  to: number,
+): Promise<{ segments: SegmentFacts[]; damage: Damage | null }> {
+  const segments: SegmentFacts[] = [];
+  let damage: Damage | null = null;
+  let open: OpenSegment | null = null;
+  const finish = async () => {
+    if (open === null) return;
+    damage = (await open.checkFrames()) ?? damage;
+    segments.push(open.facts());
+    open = null;
+  };
+  try {
+    for await (const frame of walk(source, engine, { from: 0, to })) {
+      if (frame.kind === "header") {
+        await finish();
+        boundSegments(segments.length + 1, source);
+        open = new OpenSegment(source, engine, frame);
+      } else if (frame.kind === "block") open!.add(frame);
+      else {
+        segments.push(open!.sealedBy(frame));
+        open = null;
+      }
+    }
+  } catch (error) {
+    if (!(error instanceof DsecError) || error.code !== "TRACE_CORRUPT") throw error;
+    if (open === null && segments.length === 0) throw error;
+    damage = error.details as Damage;
+  }
+  // what is damaged first comes first in the file
+  await finish();
+  return { segments, damage };
+}
+
+function boundSegments(count: number, { name }: Source): void {
+  if (count > LIMITS.traceSegments) {
+    throw corruptAt({ name, offset: 0 }, `the file has more than ${LIMITS.traceSegments} segments`);
+  }
+}
+
+type Mark = { blocks: number; end: number; seq: number; digest: Digest };
+
+/** A segment while its frames are gone through. */
+class OpenSegment {
+  #source: Source;
+  #engine: Engine;
+  #first: Frame & { kind: "header" };
+  #blocks: (BlockPlace & Pick<BlockHeader, "frame_digest" | "compressed_bytes">)[] = [];
+  #lastSeqs = new Map<Section, number>();
+  #events = 0;
+  /** After each whole flush. */
+  #marks: Mark[];
+
+  constructor(source: Source, engine: Engine, first: Frame & { kind: "header" }) {
+    this.#source = source;
+    this.#engine = engine;
+    this.#first = first;
+    this.#marks = [{ blocks: 0, end: first.end, seq: 0, digest: first.header.genesis_digest }];
+  }
+
+  add({ offset, end, header, frameOffset }: Frame & { kind: "block" }): void {
+    const place = { name: this.#source.name, offset };
+    if (this.#blocks.length === LIMITS.traceBlocks) {
+      throw corruptAt(place, `the segment has more than ${LIMITS.traceBlocks} blocks`);
+    }
+    const { section, first_seq, last_seq, first_t_us, last_t_us, events } = header;
+    if (first_seq <= (this.#lastSeqs.get(section) ?? 0) || first_seq <= this.#marks.at(-1)!.seq) {
+      throw corruptAt(place, `event ${first_seq} comes again`);
+    }
+    this.#lastSeqs.set(section, last_seq);
+    this.#events += events;
+    this.#blocks.push({
+      ...{ section, first_seq, last_seq, first_t_us, last_t_us, events },
+      ...{ offset: offset - this.#first.offset, bytes: end - offset },
+      ...{ frame_digest: header.frame_digest, compressed_bytes: end - frameOffset },
+    });
+    if (header.chain_seq === null) return;
+    if (Math.max(...this.#lastSeqs.values()) !== header.chain_seq || this.#events !== header.chain_seq) {
+      throw corruptAt(
+        place,
+        `the block says that ${header.chain_seq} events are whole; there are ${this.#events}`,
+      );
+    }
+    this.#marks.push({
+      ...{ blocks: this.#blocks.length, end, seq: header.chain_seq, digest: header.chain_digest! },
+    });
+  }
+
+  sealedBy({ end, footer }: Frame & { kind: "footer" }): SegmentFacts {
+    return {
+      ...this.#common(),
+      ...{ end, state: "sealed", count: footer.events, chainHead: footer.chain_digest },
+      ...{ blocks: footer.blocks, index: footer },
+    };
+  }
+
+  /** Its events up to the last whole flush. */
+  facts(): SegmentFacts {
+    const { blocks, end, seq, digest } = this.#marks.at(-1)!;
+    return {
+      ...this.#common(),
+      ...{ end, state: "open", count: seq, chainHead: digest },
+      ...{ blocks: this.#blocks.slice(0, blocks), index: null },
+    };
+  }
+
+  /**
+   * Nobody vouches for what an open segment holds: its writer may have been stopped by a power cut that left holes. Gives up
+   * what comes after the first frame that is not as it was written, and what no chain mark covers.
+   */
+  async checkFrames(): Promise<Damage | null> {
+    const start = this.#first.offset;
+    for (const [at, block] of this.#blocks.entries()) {
+      const place = { name: this.#source.name, offset: start + block.offset };
+      const frameAt = place.offset + block.bytes - block.compressed_bytes;
+      try {
+        const frame = await this.#source.read(frameAt, block.compressed_bytes);
+        checkFrame(frame, block, place, this.#engine);
+      } catch (error) {
+        if (!(error instanceof DsecError)) throw error;
+        while (this.#marks.at(-1)!.blocks > at) this.#marks.pop();
+        return error.details as Damage;
+      }
+    }
+    const unmarked = this.#blocks[this.#marks.at(-1)!.blocks];
+    if (unmarked === undefined) return null;
+    return { offset: start + unmarked.offset, reason: "the last flush is not whole" };
+  }
+
+  #common(): Pick<SegmentFacts, "source" | "engine" | "start" | "header"> {
+    const { offset: start, header } = this.#first;
+    return { source: this.#source, engine: this.#engine, start, header };
+  }
+}

@@ -1,0 +1,199 @@
+import type { Digest } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import { EventChain } from "#trace/events/chain.ts";
+import { decodeEvent, rawDigest } from "#trace/events/codec.ts";
+import type { TraceEvent } from "#trace/events/event.ts";
+import { SECTIONS } from "#trace/events/event.ts";
+import { decodeBlock, decodeBlockHeader, type RawEvent, unpack } from "./block.ts";
+import type { Engine } from "./engine.ts";
+import type { BlockPlace, SeqIndex } from "./footer.ts";
+import { BLOCK_FRAME, corruptAt, FRAME_HEAD_BYTES, type Place, uint32At } from "./frames.ts";
+import type { TraceHeader } from "./header.ts";
+import { type EventRange, merge } from "./merge.ts";
+import { type Source, walk } from "./walk.ts";
+
+/** What is known of a segment before any of its events is read. */
+export type SegmentFacts = {
+  source: Source;
+  engine: Engine;
+  /** Of its first byte, and after its last whole flush or its footer, in the file. */
+  start: number;
+  end: number;
+  header: TraceHeader;
+  /** Sealed: its footer is there. Open: it is being written, or was when its writer ended. */
+  state: "sealed" | "open";
+  /** Events; of an open one those up to its last whole flush. */
+  count: number;
+  chainHead: Digest;
+  blocks: readonly BlockPlace[];
+  /** By the footer; null where there is none. */
+  index: { steps: SeqIndex; calls: SeqIndex } | null;
+};
+
+/** One recording in a file. All reading throws TRACE_CORRUPT or TRACE_UNSUPPORTED with file and offset. */
+export class TraceSegment {
+  readonly header: TraceHeader;
+  readonly state: "sealed" | "open";
+  readonly count: number;
+  readonly chainHead: Digest;
+  readonly blocks: readonly BlockPlace[];
+  #facts: SegmentFacts;
+  #index: { steps: SeqIndex; calls: SeqIndex } | null;
+
+  constructor(facts: SegmentFacts) {
+    this.header = facts.header;
+    this.state = facts.state;
+    this.count = facts.count;
+    this.chainHead = facts.chainHead;
+    this.blocks = facts.blocks;
+    this.#facts = facts;
+    this.#index = facts.index;
+  }
+
+  /** Microseconds since 1970 when the recording began. */
+  get startedWallUs(): number {
+    return this.header.started_wall_us;
+  }
+
+  /** Events in the order of their numbers over all the sections asked for. */
+  async *events(range: EventRange = {}): AsyncGenerator<TraceEvent> {
+    for await (const batch of this.batches(range)) {
+      for (const { bytes } of batch) yield decodeEvent(bytes, this.header.started_wall_us);
+    }
+  }
+
+  /** The same, not decoded. */
+  async *rawEvents(range: EventRange = {}): AsyncGenerator<RawEvent> {
+    for await (const batch of this.batches(range)) yield* batch;
+  }
+
+  /** The same in lists as they come out of the blocks, for who reads millions: awaiting each event would cost more than it. */
+  async *batches(range: EventRange = {}): AsyncGenerator<RawEvent[]> {
+    const { fromSeq = 1, toSeq = this.count, sections = SECTIONS } = range;
+    const whole = SECTIONS.every((section) => sections.includes(section));
+    const lastSeq = Math.min(toSeq, this.count);
+    let expected = Math.max(1, fromSeq);
+    for await (const batch of merge(this.blocks, (block) => this.#readBlock(block), {
+      sections,
+      fromSeq: expected,
+      toSeq: lastSeq,
+    })) {
+      if (whole) {
+        for (const { seq } of batch) {
+          if (seq !== expected) throw this.#missing(expected);
+          expected++;
+        }
+      }
+      yield batch;
+    }
+    if (whole && expected <= lastSeq) throw this.#missing(expected);
+  }
+
+  /** The number of the event that begins the plan step; null where it isn't in this trace. */
+  async step(step: number): Promise<number | null> {
+    this.#index ??= await this.#makeIndex();
+    return this.#index.steps.seqOf(step);
+  }
+
+  /** The number of the call's tool_call_start; null where it isn't in this trace. */
+  async call(call: number): Promise<number | null> {
+    this.#index ??= await this.#makeIndex();
+    return this.#index.calls.seqOf(call);
+  }
+
+  /**
+   * Reads everything: the chain of headers, every frame, the chain of events, and that footer and chain marks say the same.
+   * @throws TRACE_CORRUPT naming the first offset or event that is not as it was written
+   */
+  async verify(): Promise<{ events: number; chain_head: Digest }> {
+    const { source, engine, start, end } = this.#facts;
+    const marks = new Map<number, Digest>();
+    for await (const frame of walk(source, engine, { from: start, to: end })) {
+      if (frame.kind === "block" && frame.header.chain_seq !== null) {
+        marks.set(frame.header.chain_seq, frame.header.chain_digest!);
+      } else if (frame.kind === "footer") marks.set(frame.footer.events, frame.footer.chain_digest);
+    }
+    const chain = new EventChain(rawDigest(this.header.genesis_digest), engine.sha256);
+    for await (const batch of this.batches()) {
+      for (const { seq, bytes } of batch) {
+        chain.add(bytes);
+        const mark = marks.get(seq);
+        if (mark !== undefined && mark !== digestOf(chain.head)) {
+          throw corruptAt(
+            { name: source.name, offset: start },
+            `the chain breaks at event ${seq} or before it`,
+          );
+        }
+      }
+    }
+    const head = digestOf(chain.head);
+    if (head !== this.chainHead) {
+      throw corruptAt(
+        { name: source.name, offset: start },
+        `the chain ends with ${head}, not with ${this.chainHead}`,
+      );
+    }
+    return { events: this.count, chain_head: head };
+  }
+
+  async #readBlock(block: BlockPlace): Promise<RawEvent[]> {
+    const { source, engine, start, end } = this.#facts;
+    const place = { name: source.name, offset: start + block.offset };
+    const bytes = await source.read(place.offset, Math.min(block.bytes, end - place.offset, MAX_READ_BYTES));
+    const length = bytes.length < FRAME_HEAD_BYTES ? 0 : uint32At(bytes, 4);
+    const frameAt = FRAME_HEAD_BYTES + length;
+    if (length === 0 || uint32At(bytes, 0) !== BLOCK_FRAME || frameAt > bytes.length) {
+      throw corruptAt(place, "no block header is where the index says");
+    }
+    const header = decodeBlockHeader(bytes.subarray(FRAME_HEAD_BYTES, frameAt), place);
+    const frame = bytes.subarray(frameAt, frameAt + header.compressed_bytes);
+    checkFrame(frame, header, place, engine);
+    for (const member of INDEXED) {
+      if (header[member] !== block[member]) {
+        throw corruptAt(
+          place,
+          `${member} of the block is ${header[member]}, the index says ${block[member]}`,
+        );
+      }
+    }
+    return decodeBlock(unpack(frame, header, place, engine), header, place);
+  }
+
+  /** Where there is no footer, from the events themselves. */
+  async #makeIndex(): Promise<{ steps: SeqIndex; calls: SeqIndex }> {
+    const [steps, calls] = [new Map<number, number>(), new Map<number, number>()];
+    for await (const batch of this.batches({ sections: ["plan_execution"] })) {
+      for (const { seq, type, index } of batch) {
+        const seqs = type === "plan_step" ? steps : calls;
+        if (index > 0 && !seqs.has(index)) seqs.set(index, seq);
+      }
+    }
+    return {
+      steps: { seqOf: (step) => steps.get(step) ?? null },
+      calls: { seqOf: (call) => calls.get(call) ?? null },
+    };
+  }
+
+  #missing(seq: number): Error {
+    const { source, start } = this.#facts;
+    return corruptAt({ name: source.name, offset: start }, `event ${seq} of ${this.count} is missing`);
+  }
+}
+
+/** That the frame is the one which its header was written for. */
+export function checkFrame(
+  frame: Uint8Array,
+  header: { compressed_bytes: number; frame_digest: Digest },
+  place: Place,
+  engine: Engine,
+): void {
+  if (frame.length < header.compressed_bytes)
+    throw corruptAt(place, "the file ends in the middle of a block");
+  if (digestOf(engine.sha256(frame)) !== header.frame_digest) {
+    throw corruptAt(place, "the block is not the one that was written: its SHA-256 differs");
+  }
+}
+
+const MAX_READ_BYTES = FRAME_HEAD_BYTES + LIMITS.traceBlockHeaderBytes + LIMITS.traceBlockBytes;
+const INDEXED = ["section", "first_seq", "last_seq", "first_t_us", "last_t_us", "events"] as const;

@@ -1,0 +1,213 @@
+import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import { EventChain } from "#trace/events/chain.ts";
+import { rawDigest } from "#trace/events/codec.ts";
+import { type EventType, SECTIONS, type Section, sectionOf } from "#trace/events/event.ts";
+import { peekEvent } from "#trace/events/peek.ts";
+import { encodeBlock, encodeBlockHeader } from "./block.ts";
+import type { Engine } from "./engine.ts";
+import { type BlockPlace, encodeFooter, noteIndex } from "./footer.ts";
+import { BLOCK_FRAME, concatBytes, FOOTER_FRAME, HEADER_FRAME, skippableFrame } from "./frames.ts";
+import { completeHeader, encodeHeader, type NewTraceHeader, type TraceHeader } from "./header.ts";
+
+/** What is known of a segment once it is sealed. */
+export type Sealed = { count: number; chain_head: Digest };
+
+/**
+ * Writes one segment: a live trajectory that is flushed now and then, or a whole trace. Events are held until a flush, which
+ * writes a block for each section in one call of `write`. Where that fails nothing is lost or half-counted: `write` must
+ * have left the file as it was, and the flush can be tried again.
+ */
+export class TrajectoryWriter {
+  readonly header: TraceHeader;
+  /** Events in the file, after the last flush. */
+  flushed = 0;
+  #engine: Engine;
+  #write: (bytes: Uint8Array) => void;
+  #chain: EventChain;
+  #count = 0;
+  #held = new Map<Section, Held>();
+  #heldBytes = 0;
+  #state: "open" | "sealed" = "open";
+  #headerDigest: Uint8Array;
+  #previousDigest: Uint8Array;
+  #bytes: number;
+  #blocks: Omit<BlockPlace, "bytes">[] = [];
+  #stepSeqs: number[] = [];
+  #callSeqs: number[] = [];
+  #endedUs = 0;
+
+  /** Writes the file header at once. */
+  constructor(header: NewTraceHeader, engine: Engine, write: (bytes: Uint8Array) => void) {
+    this.header = completeHeader(header, engine);
+    this.#engine = engine;
+    this.#write = write;
+    this.#chain = new EventChain(rawDigest(this.header.genesis_digest), engine.sha256);
+    const payload = encodeHeader(this.header);
+    this.#headerDigest = engine.sha256(payload);
+    this.#previousDigest = this.#headerDigest;
+    const frame = skippableFrame(HEADER_FRAME, payload);
+    write(frame);
+    this.#bytes = frame.length;
+  }
+
+  /** The chain after the last event that was added, flushed or not. */
+  get head(): Uint8Array {
+    return this.#chain.head;
+  }
+
+  /** Events that were added, flushed or not. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Encoded bytes that a flush would write. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /**
+   * Takes the next event; flushes first where too much is held, so that after a failure the event can be added again.
+   * @param bytes from encodeEvent; they are kept, not copied
+   * @param of what encodeEvent was given
+   */
+  add(bytes: Uint8Array, of: { seq: number; t_us: number; type: EventType }): void {
+    if (this.#state === "sealed") throw new DsecError("INTERNAL", `trace ${this.header.trace_id} is sealed`);
+    if (of.seq !== this.#count + 1) {
+      throw new DsecError("INTERNAL", `event ${of.seq} was added as number ${this.#count + 1} of its trace`);
+    }
+    if (bytes.length > LIMITS.traceEventBytes) {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `event ${of.seq}, a ${of.type}, has ${bytes.length} bytes; at most ${LIMITS.traceEventBytes} are kept`,
+      );
+    }
+    if (this.#heldBytes > 0 && this.#heldBytes + bytes.length > LIMITS.traceHeldBytes) this.flush();
+    if (of.type === "tool_call_start" || of.type === "plan_step") this.#index(bytes, of.type);
+    const section = sectionOf(of.type);
+    const held = this.#held.get(section) ?? { events: [], seqs: [], times: [] };
+    this.#held.set(section, held);
+    held.events.push(bytes);
+    held.seqs.push(of.seq);
+    held.times.push(of.t_us);
+    this.#heldBytes += bytes.length;
+    this.#chain.add(bytes);
+    this.#count++;
+  }
+
+  /** Writes what is held. The last block says where the chain stands. */
+  flush(): void {
+    if (this.#heldBytes === 0) return;
+    const parts: Uint8Array[] = [];
+    const blocks: Omit<BlockPlace, "bytes">[] = [];
+    let previousDigest = this.#previousDigest;
+    let offset = this.#bytes;
+    const pieces = SECTIONS.flatMap((section) => piecesOf(section, this.#held.get(section)));
+    pieces.forEach(({ section, events, seqs, times }, at) => {
+      const content = encodeBlock(section, events);
+      const frame = this.#engine.compress(content);
+      const last = at === pieces.length - 1;
+      const place = {
+        ...{ section, offset, events: events.length, first_seq: seqs[0]!, last_seq: seqs.at(-1)! },
+        ...{ first_t_us: smallest(times), last_t_us: largest(times) },
+      };
+      const payload = encodeBlockHeader({
+        ...place,
+        compressed_bytes: frame.length,
+        uncompressed_bytes: content.length,
+        frame_digest: digestOf(this.#engine.sha256(frame)),
+        previous_digest: digestOf(previousDigest),
+        chain_digest: last ? digestOf(this.head) : null,
+        chain_seq: last ? this.#count : null,
+      });
+      previousDigest = this.#engine.sha256(payload);
+      const header = skippableFrame(BLOCK_FRAME, payload);
+      parts.push(header, frame);
+      offset += header.length + frame.length;
+      blocks.push(place);
+    });
+    this.#write(concatBytes(parts));
+    this.#previousDigest = previousDigest;
+    this.#bytes = offset;
+    for (const block of blocks) {
+      this.#blocks.push(block);
+      this.#endedUs = Math.max(this.#endedUs, block.last_t_us);
+    }
+    this.#held.clear();
+    this.#heldBytes = 0;
+    this.flushed = this.#count;
+  }
+
+  /** Writes what is held and the index; nothing can be added after. */
+  seal(): Sealed {
+    this.flush();
+    const footer = encodeFooter(
+      {
+        segment_bytes: this.#bytes,
+        events: this.#count,
+        chain_digest: digestOf(this.head),
+        header_digest: digestOf(this.#headerDigest),
+        previous_digest: digestOf(this.#previousDigest),
+        ended_t_us: this.#endedUs,
+        ...{ blocks: this.#blocks, step_seqs: this.#stepSeqs, call_seqs: this.#callSeqs },
+      },
+      this.#engine,
+    );
+    if (footer.length > LIMITS.traceFooterBytes) {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `the index of trace ${this.header.trace_id} has ${footer.length} bytes; at most ${LIMITS.traceFooterBytes} are kept`,
+      );
+    }
+    this.#write(skippableFrame(FOOTER_FRAME, footer));
+    this.#state = "sealed";
+    return { count: this.#count, chain_head: digestOf(this.head) };
+  }
+
+  #index(bytes: Uint8Array, type: "tool_call_start" | "plan_step"): void {
+    const { index, seq } = peekEvent(bytes);
+    if (index === 0) return;
+    const what = type === "plan_step" ? "step" : "call";
+    if (!noteIndex(type === "plan_step" ? this.#stepSeqs : this.#callSeqs, index, seq)) {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `event ${seq} begins ${what} ${index}; the index goes to ${LIMITS.traceIndexNumber}`,
+      );
+    }
+  }
+}
+
+type Held = { events: Uint8Array[]; seqs: number[]; times: number[] };
+type Piece = Held & { section: Section };
+
+/** What a section holds, in pieces of about one block. */
+function piecesOf(section: Section, held: Held | undefined): Piece[] {
+  const pieces: Piece[] = [];
+  if (held === undefined) return pieces;
+  let start = 0;
+  let bytes = 0;
+  for (let at = 0; at < held.events.length; at++) {
+    bytes += held.events[at]!.length;
+    if (bytes < LIMITS.traceBlockGoalBytes && at < held.events.length - 1) continue;
+    const [from, to] = [start, at + 1];
+    pieces.push({
+      section,
+      events: held.events.slice(from, to),
+      seqs: held.seqs.slice(from, to),
+      times: held.times.slice(from, to),
+    });
+    start = at + 1;
+    bytes = 0;
+  }
+  return pieces;
+}
+
+function smallest(times: readonly number[]): number {
+  return times.reduce((one, other) => Math.min(one, other));
+}
+
+function largest(times: readonly number[]): number {
+  return times.reduce((one, other) => Math.max(one, other));
+}

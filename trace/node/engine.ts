@@ -1,0 +1,15 @@
+import { hash } from "node:crypto";
+import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import type { Engine } from "#trace/format/engine.ts";
+
+/** zstd and SHA-256 as Node brings them. One call at once, for blocks are small: no thread is waited for. */
+export const nodeEngine: Engine = {
+  compress: (bytes) =>
+    zstdCompressSync(bytes, {
+      pledgedSrcSize: bytes.length,
+      params: { [constants.ZSTD_c_checksumFlag]: 1 },
+    }),
+  decompress: (frame, maxBytes) =>
+    zstdDecompressSync(frame, { maxOutputLength: Math.max(1, maxBytes), chunkSize: Math.max(64, maxBytes) }),
+  sha256: (bytes) => hash("sha256", bytes, "buffer"),
+};

@@ -1,0 +1,232 @@
+/** Traces as files. A trace appears under its name whole or not at all; a live trajectory grows by whole flushes. */
+import { createHash, randomBytes } from "node:crypto";
+import { closeSync, fsyncSync, ftruncateSync, linkSync, openSync, rmSync, writeSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
+import { encodeEvent } from "#trace/events/codec.ts";
+import type { EventBody } from "#trace/events/event.ts";
+import type { NewTraceHeader } from "#trace/format/header.ts";
+import { type Damage, openTrace, type TraceFile } from "#trace/format/reader.ts";
+import { TrajectoryWriter } from "#trace/format/writer.ts";
+import { nodeEngine } from "./engine.ts";
+
+/** What an attestation says of a trace. `size` in bytes, `digest` of the file, `chain_head` of its last segment. */
+export type SealedTrace = { count: number; chain_head: Digest; digest: Digest; size: number };
+
+/** @throws NOT_FOUND, and what openTrace throws */
+export async function openTraceFile(path: string): Promise<TraceFile> {
+  let handle: FileHandle;
+  try {
+    handle = await open(path, "r");
+  } catch (cause) {
+    throw new DsecError("NOT_FOUND", `${path} cannot be read: ${(cause as Error).message}`, { cause });
+  }
+  try {
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw new DsecError("INVALID_REQUEST", `${path} is no regular file`);
+    const source = {
+      name: path,
+      size: stats.size,
+      read: (offset: number, length: number) => readAt(handle, offset, length),
+      close: () => handle.close(),
+    };
+    return await openTrace(source, nodeEngine);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** What happened, and when: microseconds since the recording's start, and since 1970. */
+export type TimedEvent = EventBody & { t_us: number; wall_us: number };
+
+/**
+ * Writes a sealed trace under a temporary name and gives it its own once it is on disk.
+ * @throws TRACE_EXISTS where the name is taken, TRACE_UNWRITABLE
+ */
+export function writeTrace(
+  path: string,
+  header: NewTraceHeader,
+  events: AsyncIterable<TimedEvent> | Iterable<TimedEvent>,
+): Promise<SealedTrace> {
+  return publish(path, async (sink) => {
+    const writer = new TrajectoryWriter(header, nodeEngine, sink.write);
+    for await (const { t_us, wall_us, ...body } of events) {
+      const place = { seq: writer.count + 1, t_us, wall_skew_us: wall_us - header.started_wall_us - t_us };
+      writer.add(encodeEvent(body as EventBody, place), { ...place, type: body.type });
+    }
+    return writer.seal();
+  });
+}
+
+/**
+ * Makes the trace of a live trajectory: the same events, byte for byte, in fewer and larger blocks and with an index. What
+ * the trajectory's writer left unfinished is not taken; `damage` says from where on.
+ */
+export async function sealTrajectory(
+  trajPath: string,
+  tracePath: string,
+): Promise<SealedTrace & { damage: Damage | null }> {
+  const trajectory = await openTraceFile(trajPath);
+  try {
+    const sealed = await publish(tracePath, async (sink) => {
+      let [count, chain_head]: [number, Digest | null] = [0, null];
+      for (const segment of trajectory.segments) {
+        const writer = new TrajectoryWriter(segment.header, nodeEngine, sink.write);
+        for await (const batch of segment.batches()) {
+          for (const event of batch) writer.add(event.bytes, event);
+        }
+        const sealed = writer.seal();
+        if (sealed.chain_head !== segment.chainHead) {
+          throw new DsecError("TRACE_CORRUPT", `${trajPath}: its events do not end the chain that it names`);
+        }
+        count += sealed.count;
+        chain_head = sealed.chain_head;
+      }
+      return { count, chain_head: chain_head! };
+    });
+    return { ...sealed, damage: trajectory.damage };
+  } finally {
+    await trajectory.close();
+  }
+}
+
+/** A file that is written from its start to its end, in whole pieces. */
+export class FileSink {
+  readonly path: string;
+  #fd: number;
+  #size = 0;
+  #torn = false;
+  #hash = createHash("sha256");
+
+  /** Makes the file. @throws TRACE_EXISTS where there is one: of two writers on one file the second is refused */
+  constructor(path: string) {
+    this.path = path;
+    try {
+      this.#fd = openSync(path, "wx", 0o644);
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
+      throw this.#unwritable(cause);
+    }
+  }
+
+  get size(): number {
+    return this.#size;
+  }
+
+  /** SHA-256 of all that was written. */
+  digest(): Digest {
+    return digestOf(this.#hash.copy().digest());
+  }
+
+  /**
+   * All of it or, where that fails, nothing: what a full disk left of it is cut off again, so that nothing is ever written
+   * after a torn piece. @throws TRACE_UNWRITABLE; the same bytes can be written again once there is room
+   */
+  readonly write = (bytes: Uint8Array): void => {
+    try {
+      if (this.#torn) this.#cut();
+      let written = 0;
+      while (written < bytes.length) {
+        this.#torn = true;
+        written += writeSync(this.#fd, bytes, written, bytes.length - written, this.#size + written);
+      }
+      this.#torn = false;
+    } catch (cause) {
+      try {
+        this.#cut();
+      } catch {
+        // tried again before the next write
+      }
+      throw this.#unwritable(cause);
+    }
+    this.#size += bytes.length;
+    this.#hash.update(bytes);
+  };
+
+  /** Returns once the file's content survives a power cut. */
+  sync(): void {
+    try {
+      fsyncSync(this.#fd);
+    } catch (cause) {
+      throw this.#unwritable(cause);
+    }
+  }
+
+  close(): void {
+    closeSync(this.#fd);
+  }
+
+  #cut(): void {
+    ftruncateSync(this.#fd, this.#size);
+    this.#torn = false;
+  }
+
+  #unwritable(cause: unknown): DsecError {
+    const { code, message } = cause as NodeJS.ErrnoException;
+    const wayOut =
+      code === "ENOSPC" || code === "EDQUOT"
+        ? "free space on its disk"
+        : "see that its folder can be written";
+    return new DsecError(
+      "TRACE_UNWRITABLE",
+      `${this.path} cannot be written: ${message}; ${wayOut} and try again`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
+async function publish(
+  path: string,
+  write: (sink: FileSink) => Promise<{ count: number; chain_head: Digest }>,
+): Promise<SealedTrace> {
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  const sink = new FileSink(temporary);
+  try {
+    const { count, chain_head } = await write(sink);
+    sink.sync();
+    // unlike a rename, a link never replaces what has the name already
+    try {
+      linkSync(temporary, path);
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
+      throw new DsecError("TRACE_UNWRITABLE", `${path} cannot be made: ${(cause as Error).message}`, {
+        cause,
+      });
+    }
+    syncFolder(dirname(path));
+    return { count, chain_head, digest: sink.digest(), size: sink.size };
+  } finally {
+    sink.close();
+    rmSync(temporary, { force: true });
+  }
+}
+
+function syncFolder(path: string): void {
+  const fd = openSync(path, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+async function readAt(handle: FileHandle, offset: number, length: number): Promise<Uint8Array> {
+  const bytes = new Uint8Array(length);
+  let filled = 0;
+  while (filled < length) {
+    const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled);
+    if (bytesRead === 0) return bytes.subarray(0, filled);
+    filled += bytesRead;
+  }
+  return bytes;
+}
+
+function exists(path: string): DsecError {
+  return new DsecError("TRACE_EXISTS", `${path} exists already; choose another name, or remove it first`);
+}
