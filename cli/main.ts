@@ -29,6 +29,10 @@ const SUBCOMMANDS: Record<string, Subcommand> = {
     load: () => import("./commands/signing-key.ts"),
   },
   image: { summary: "import, list and remove sandbox images", load: () => import("./commands/image.ts") },
+  trace: {
+    summary: "validate, search, compare and convert the recordings of attempts",
+    load: () => import("./commands/trace.ts"),
+  },
   verify: { summary: "verify attestations and outputs, offline", load: () => import("./commands/verify.ts") },
   doctor: { summary: "check this host and say how to mend it", load: () => import("./commands/doctor.ts") },
 };
@@ -45,7 +49,8 @@ await main(process.argv.slice(2));
 
 async function main(given: string[]): Promise<void> {
   // `dsec help task` is `dsec task --help`
-  const words = given[0] === "help" ? [...given.slice(1), "--help"] : given;
+  const asked = given[0] === "help" ? [...given.slice(1), "--help"] : given;
+  const words = asked[0] === "trace" ? asked.map(hyphenated) : asked;
   const name = words[0];
   const program = new Command("dsec")
     .description("Sandboxes for language-model agents whose results anybody can verify.")
@@ -60,7 +65,7 @@ async function main(given: string[]): Promise<void> {
       .description(summary)
       .showHelpAfterError("(see --help)")
       .exitOverride();
-    if (word === name) (await load()).define(command);
+    if (word === name) await (await load()).define(command, words.slice(1));
   }
 
   try {
@@ -73,6 +78,11 @@ async function main(given: string[]): Promise<void> {
     const wrongUsage = error instanceof CommanderError || error instanceof UsageError;
     process.exitCode = name === "run" ? EXIT.runFailed : wrongUsage ? EXIT.usage : EXIT.failed;
   }
+}
+
+/** `--older_than=7d` is `--older-than=7d`. */
+function hyphenated(word: string): string {
+  return word.replace(/^--\w[^=]*/, (option) => option.replaceAll("_", "-"));
 }
 
 /** Whether `--json` was given to dsec itself: what stands behind `--` belongs to the task. */

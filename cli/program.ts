@@ -11,8 +11,11 @@ import { paintFor, plainLine } from "./terminal.ts";
 
 export const EXIT = { done: 0, failed: 1, usage: 2, runFailed: 125 } as const;
 
-/** Declares arguments, options and the action of a subcommand whose name and summary are already set. */
-export type Define = (command: Command) => void;
+/**
+ * Declares arguments, options and the action of a subcommand whose name and summary are already set.
+ * @param words what the command line says after the subcommand's name, for who loads only what is called
+ */
+export type Define = (command: Command, words: string[]) => void | Promise<void>;
 
 /** Help ends with examples: they are read first. */
 export function examples(command: Command, lines: [what: string, invocation: string][]): void {
@@ -39,17 +42,18 @@ export function dataOption(): Option {
 }
 
 /**
- * How a subcommand declares its own subcommands, all with the same options: `--json`, the data folder, and for those that
- * talk to a gateway which one.
+ * How a subcommand declares its own subcommands, all with the same options: `--json`, the data folder unless they work on
+ * files that are named to them, and for those that talk to a gateway which one.
  */
 export function nestedIn(
   command: Command,
-  reach: "gateway" | "data folder",
+  reach: "gateway" | "data folder" | "files",
 ): (name: string, summary: string) => Command {
   return (name, summary) => {
     const nested = command.command(name).description(summary).exitOverride();
     if (reach === "gateway") nested.addOption(gatewayOption());
-    return nested.addOption(dataOption()).addOption(jsonOption());
+    if (reach !== "files") nested.addOption(dataOption());
+    return nested.addOption(jsonOption());
   };
 }
 

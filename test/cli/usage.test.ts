@@ -9,7 +9,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const COMMANDS = [
   ...["up", "gateway", "executor", "run", "task", "key", "secret", "signing-key"],
-  ...["image", "verify", "doctor"],
+  ...["image", "trace", "verify", "doctor"],
 ];
 const NESTED = [
   "task submit",
@@ -32,6 +32,8 @@ const NESTED = [
   "image import",
   "image list",
   "image rm",
+  "trace validate",
+  "trace seal",
 ];
 
 test("every subcommand explains itself with examples", async () => {

@@ -104,9 +104,10 @@ export class TraceSegment {
 
   /**
    * Reads everything: the chain of headers, every frame, the chain of events, and that footer and chain marks say the same.
+   * @param visit is shown each event once it was read
    * @throws TRACE_CORRUPT naming the first offset or event that is not as it was written
    */
-  async verify(): Promise<{ events: number; chain_head: Digest }> {
+  async verify(visit?: (event: RawEvent) => void): Promise<{ events: number; chain_head: Digest }> {
     const { source, engine, start, end } = this.#facts;
     const marks = new Map<number, Digest>();
     for await (const frame of walk(source, engine, { from: start, to: end })) {
@@ -116,7 +117,9 @@ export class TraceSegment {
     }
     const chain = new EventChain(rawDigest(this.header.genesis_digest), engine.sha256);
     for await (const batch of this.batches()) {
-      for (const { seq, bytes } of batch) {
+      for (const event of batch) {
+        const { seq, bytes } = event;
+        visit?.(event);
         chain.add(bytes);
         const mark = marks.get(seq);
         if (mark !== undefined && mark !== digestOf(chain.head)) {
