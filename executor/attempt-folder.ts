@@ -29,13 +29,15 @@ export class AttemptFolder {
     this.path = path;
   }
 
-  /** Makes the folder and records the lease, which the next life of this executor answers for after a crash. */
-  static async create(attemptsDirectory: string, lease: Hold): Promise<AttemptFolder> {
-    const folder = new AttemptFolder(join(attemptsDirectory, sandboxId(lease)));
+  static async create(attemptsDirectory: string, hold: Hold): Promise<AttemptFolder> {
+    const folder = new AttemptFolder(join(attemptsDirectory, sandboxId(hold)));
     await mkdir(folder.path, { mode: 0o700 });
-    const hold: Hold = { lease_id: lease.lease_id, fence: lease.fence };
-    await writeFile(join(folder.path, "hold.json"), JSON.stringify(hold), { mode: 0o600 });
     return folder;
+  }
+
+  /** Records the lease, which the next life of this executor answers for after a crash. To be done before anything is. */
+  async writeHold({ lease_id, fence }: Hold): Promise<void> {
+    await writeFile(join(this.path, "hold.json"), JSON.stringify({ lease_id, fence }), { mode: 0o600 });
   }
 
   /** Folders that an earlier life of this executor left. */

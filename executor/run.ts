@@ -45,12 +45,13 @@ export type RunParts = SandboxParts & {
 export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => void): Promise<void> {
   const { lease, hold } = held;
   const tell = (event: Told) => parts.onEvent({ ...event, taskId: lease.task_id, leaseId: lease.lease_id });
-  const started = start(held, parts, tell);
   let folder: AttemptFolder | null = null;
+  let started = Promise.resolve();
+  const begin = () => (started = start(held, parts, tell));
   let destroyed: Promise<void> = Promise.resolve();
   try {
     folder = await AttemptFolder.create(parts.attemptsDirectory, hold);
-    const ended = await endOf(held, folder, started, parts);
+    const ended = await endOf(held, folder, begin, parts);
     destroyed = ended.destroyed.finally(freed);
     destroyed.catch(parts.onFailure);
     await started;
@@ -75,7 +76,7 @@ type Told =
   | { type: "ended"; outcome: Outcome }
   | { type: "failed"; message: string };
 
-/** Tells the gateway that the attempt begins. A lease that is gone already stops the attempt. */
+/** Tells the gateway that the command begins. A lease that is gone already stops the attempt. */
 function start(held: HeldLease, parts: RunParts, tell: (event: Told) => void): Promise<void> {
   const { signal } = held.stopped;
   const started = untilAnswered(() => parts.client.start(held.hold, signal), {
@@ -105,7 +106,7 @@ type Ended = {
 async function endOf(
   held: HeldLease,
   folder: AttemptFolder,
-  started: Promise<void>,
+  start: () => Promise<void>,
   parts: RunParts,
 ): Promise<Ended> {
   const image = await findImage(held.lease.spec.image, parts);
@@ -114,7 +115,7 @@ async function endOf(
       held,
       image.lower,
       folder,
-      started,
+      start,
       parts,
     );
     return { imageDigest: image.digest, lived, channel, result, destroyed };

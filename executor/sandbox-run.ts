@@ -4,6 +4,7 @@ import type { Digest } from "#core/ids.ts";
 import { axisThatDoesNotFit, type Resources } from "#core/resources.ts";
 import type { Outcome } from "#core/task.ts";
 import { fromWire } from "#core/wire/common.ts";
+import type { Lease } from "#core/wire/leases.ts";
 import type { Output, Stream } from "#core/wire/tasks.ts";
 import type { Launcher, LaunchPlan, Sandbox } from "#native/index.ts";
 import type { ArtifactCache } from "./artifact-cache.ts";
@@ -49,14 +50,15 @@ export type Ran = {
 
 /**
  * Runs the command of a lease in a sandbox: inputs, plan, launch, output as it comes, the end, the files it left.
- * Output is sent live only after `started`. Rejects, with nothing left behind, where a fault of ours kept the
- * command from its end, and with the `Stop` where the attempt was stopped before there was a sandbox.
+ * Rejects, with nothing left behind, where a fault of ours kept the command from its end, and with the `Stop` where the
+ * attempt was stopped before there was a sandbox.
+ * @param start tells the gateway that the command runs; called with the launch. Live output is sent once it has resolved.
  */
 export async function runInSandbox(
   held: HeldLease,
   image: LaunchPlan["image"],
   folder: AttemptFolder,
-  started: Promise<void>,
+  start: () => Promise<void>,
   parts: SandboxParts,
 ): Promise<Ran> {
   const { lease } = held;
@@ -64,28 +66,38 @@ export async function runInSandbox(
   const inputs: Digest[] = [];
   let channel: Channel | null = null;
   let egress: Egress | null = null;
+  const acquireInputs = async () => {
+    const paths: string[] = [];
+    for (const { artifact } of lease.spec.inputs) {
+      paths.push(await parts.artifacts.acquire(artifact as Digest, signal));
+      inputs.push(artifact as Digest);
+    }
+    return paths;
+  };
+  const openDoors = async () => {
+    channel = await parts.channels.open(lease, folder.path);
+    egress = await Egress.prepare(lease, folder.path, channel, parts, signal);
+    return { socketPath: channel.socketPath, egress };
+  };
   try {
     // A pattern that cannot be compiled is to be known before the command has run.
     for (const pattern of lease.spec.outputs) compileGlob(pattern, lease.spec.working_directory);
-    const inputPaths: string[] = [];
-    for (const { artifact } of lease.spec.inputs) {
-      inputPaths.push(await parts.artifacts.acquire(artifact as Digest, signal));
-      inputs.push(artifact as Digest);
-    }
-    const stdinPath = lease.spec.stdin === null ? null : folder.stdin;
-    if (stdinPath !== null) await writeFile(stdinPath, lease.spec.stdin!, { mode: 0o444 });
-    const free = await freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory);
+    const [inputPaths, stdinPath, free, doors] = await allSettled([
+      acquireInputs(),
+      writeStdin(lease, folder),
+      freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory),
+      openDoors(),
+      folder.writeHold(held.hold),
+    ]);
     signal.throwIfAborted();
-    channel = await parts.channels.open(lease, folder.path);
-    const prepared = { image, inputPaths, stdinPath, socketPath: channel.socketPath, free };
-    const plan = planLaunch(lease, prepared);
-    egress = await Egress.prepare(lease, folder.path, channel, parts, signal);
-    const sandbox = await parts.launcher.launch(egress.plan(plan));
-    const ran = await followSandbox(sandbox, egress, held, folder, started, parts.live);
-    await egress.close();
-    return { ...ran, channel: await closed(channel, ran.destroyed, parts.closing) };
+    const plan = planLaunch(lease, { image, inputPaths, stdinPath, socketPath: doors.socketPath, free });
+    const launching = parts.launcher.launch(doors.egress.plan(plan));
+    const started = start();
+    const ran = await followSandbox(await launching, doors.egress, held, folder, started, parts.live);
+    await doors.egress.close();
+    return { ...ran, channel: await closed(channel!, ran.destroyed, parts.closing) };
   } finally {
-    await egress?.close();
+    await (egress as Egress | null)?.close();
     if (channel !== null) await parts.channels.end(channel);
     for (const digest of inputs) parts.artifacts.release(digest);
   }
@@ -117,13 +129,15 @@ async function followSandbox(
   const kill = () => sandbox.kill();
   signal.addEventListener("abort", kill);
   if (signal.aborted) kill();
+  // Beside all else: until the proxy serves, connections wait at its listener.
+  const serving = egress.serve(sandbox.listeners);
   try {
-    await egress.serve(sandbox.listeners);
     // Both streams are drained from the start and apart from the end: a full pipe must not keep it from coming.
     const [stdout, stderr, end] = await Promise.all([
       captureStream(sandbox.stdout, folder.stdout, afterStart(live.sink(held.hold, "stdout"), started)),
       captureStream(sandbox.stderr, folder.stderr, afterStart(live.sink(held.hold, "stderr"), started)),
       sandbox.ended,
+      serving,
     ]);
     const stop = stopOf(held);
     if (stop === "lost" || stop === "released") throw stop;
@@ -138,7 +152,7 @@ async function followSandbox(
     return { lived, outcome, outputs, stdout, stderr, destroyed };
   } catch (error) {
     kill();
-    await sandbox.destroy().catch(() => {}); // the first failure is the one to tell
+    await Promise.allSettled([sandbox.destroy(), serving]); // the first failure is the one to tell
     throw error;
   } finally {
     signal.removeEventListener("abort", kill);
@@ -167,6 +181,20 @@ async function collect(
 export function withoutOutputs(outcome: Outcome, error: DsecError): Outcome {
   const message = wireText(`${error.code}: ${error.message}`);
   return { ...outcome, reason: outcome.reason === "exited" ? "output_too_large" : outcome.reason, message };
+}
+
+/** Where the command's standard input lies; null where it has none. */
+async function writeStdin(lease: Lease, folder: AttemptFolder): Promise<string | null> {
+  const { stdin } = lease.spec;
+  if (stdin === null) return null;
+  await writeFile(folder.stdin, stdin, { mode: 0o444 });
+  return folder.stdin;
+}
+
+/** All of it at once, and each part to its end: what was made must be known before it can be undone. */
+async function allSettled<Parts extends readonly unknown[] | []>(parts: Parts) {
+  await Promise.allSettled(parts);
+  return Promise.all(parts);
 }
 
 /** What the host has for one task now: on the axes the kernel tells at once; the ledger has judged the others. */
