@@ -181,14 +181,18 @@ export class FileSink {
   }
 }
 
-async function publish(
+/**
+ * What `write` puts into the sink appears under the name once it is on disk, or not at all.
+ * @throws TRACE_EXISTS where the name is taken, TRACE_UNWRITABLE
+ */
+export async function publish<T extends object>(
   path: string,
-  write: (sink: FileSink) => Promise<{ count: number; chain_head: Digest }>,
-): Promise<SealedTrace> {
+  write: (sink: FileSink) => Promise<T>,
+): Promise<T & { digest: Digest; size: number }> {
   const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
   const sink = new FileSink(temporary);
   try {
-    const { count, chain_head } = await write(sink);
+    const made = await write(sink);
     sink.sync();
     // unlike a rename, a link never replaces what has the name already
     try {
@@ -200,7 +204,7 @@ async function publish(
       });
     }
     syncFolder(dirname(path));
-    return { count, chain_head, digest: sink.digest(), size: sink.size };
+    return { ...made, digest: sink.digest(), size: sink.size };
   } finally {
     sink.close();
     rmSync(temporary, { force: true });
