@@ -1,0 +1,225 @@
+/**
+ * One event as its bytes, of which only the members that are asked for are read: a search looks at millions of events and
+ * at one or two members of each.
+ */
+import { DsecError } from "#core/errors.ts";
+import { digestOf } from "#core/json.ts";
+import { EVENT_TYPES, type EventType } from "#trace/events/event.ts";
+import { DELIMITED, VARINT, WireReader } from "#trace/events/wire.ts";
+import { type Kind, MEMBERS, type Member, TIMING_FIELDS } from "./members.ts";
+import { Unshown, type Value, valueOfText } from "./value.ts";
+
+export class EventView {
+  bytes: Uint8Array = NOTHING;
+  seq = 0;
+  t_us = 0;
+  wall_skew_us = 0;
+  type: EventType = "error";
+  #reader = new WireReader(NOTHING);
+  #from = 0;
+  #to = 0;
+  /** Where the member that was found lies, and its number where it is one. */
+  #start = 0;
+  #end = 0;
+  #number = 0;
+
+  /** @throws TRACE_CORRUPT, or TRACE_UNSUPPORTED for a type that this version does not know */
+  load(bytes: Uint8Array): void {
+    this.bytes = bytes;
+    this.seq = 0;
+    this.t_us = 0;
+    this.wall_skew_us = 0;
+    const reader = new WireReader(bytes);
+    this.#reader = reader;
+    while (reader.at < reader.end) {
+      const tag = reader.varint();
+      if (tag === SEQ) this.seq = reader.varint();
+      else if (tag === T_US) this.t_us = reader.varint();
+      else if (tag === WALL_SKEW_US) this.wall_skew_us = unzigzag(reader.varint());
+      else {
+        const type = (tag & 7) === DELIMITED ? TYPE_OF_FIELD[tag >>> 3] : undefined;
+        if (type === undefined) break;
+        this.type = type;
+        this.#to = reader.delimited();
+        this.#from = reader.at;
+        return;
+      }
+    }
+    throw new DsecError(
+      "TRACE_UNSUPPORTED",
+      `event ${this.seq} is of a type that this version does not know; read it with a newer dsec`,
+    );
+  }
+
+  /** The number of the call that the event belongs to, or null. */
+  call(): number | null {
+    const field = CALL_FIELD[this.type];
+    return field !== undefined && this.#find(field, this.#from, this.#to) ? this.#number : null;
+  }
+
+  /** A member's value, without lists: those are decoded with the whole event. */
+  value([field, kind]: Member): Value {
+    const found = this.#find(field, this.#from, this.#to);
+    if (!found) return kind.endsWith("?") ? null : DEFAULTS[kind as Kind];
+    return this.#found(kind.replace("?", "") as Kind);
+  }
+
+  /** The text of a member, or null where it is absent. */
+  text(field: number): string | null {
+    return this.#find(field, this.#from, this.#to) ? this.#text() : null;
+  }
+
+  /** The integer or boolean of a member, or null where it is absent. */
+  integer(field: number): number | null {
+    return this.#find(field, this.#from, this.#to) ? this.#number : null;
+  }
+
+  /** The bytes of a member, or null where it is absent. */
+  raw(field: number): Uint8Array | null {
+    return this.#find(field, this.#from, this.#to) ? this.bytes.subarray(this.#start, this.#end) : null;
+  }
+
+  /** Whether a member is exactly this text, in UTF-8. */
+  textIs(field: number, wanted: Uint8Array): boolean {
+    if (!this.#find(field, this.#from, this.#to)) return wanted.length === 0;
+    const { bytes } = this;
+    const start = this.#start;
+    if (this.#end - start !== wanted.length) return false;
+    for (let at = 0; at < wanted.length; at++) if (bytes[start + at] !== wanted[at]) return false;
+    return true;
+  }
+
+  /** What a call was answered: the tool's output, or the body of an agent's own call. */
+  answer(field: number): Value {
+    if (!this.#find(field, this.#from, this.#to)) return null;
+    const from = this.#start;
+    const to = this.#end;
+    if (this.#find(1, from, to) || this.#find(3, from, to)) return valueOfText(this.#text());
+    return null;
+  }
+
+  /** Status, headers, URL and redirects of an agent's own call. */
+  answerHead(field: number): Value {
+    if (!this.#find(field, this.#from, this.#to)) return null;
+    return this.#find(2, this.#start, this.#end) ? valueOfText(this.#text()) : null;
+  }
+
+  #found(kind: Kind): Value {
+    switch (kind) {
+      case "integer":
+        return this.#number;
+      case "boolean":
+        return this.#number !== 0;
+      case "number":
+        if (this.#end - this.#start !== 8) throw this.#corrupt("a number has other than 8 bytes");
+        return new DataView(this.bytes.buffer, this.bytes.byteOffset).getFloat64(this.#start, true);
+      case "text":
+      case "bytes":
+        return this.#text();
+      case "digest":
+        if (this.#end - this.#start !== 32) throw this.#corrupt("a digest has other than 32 bytes");
+        return digestOf(this.bytes.subarray(this.#start, this.#end));
+      case "shown":
+        return this.#shown(this.#start, this.#end);
+      case "timing":
+        return this.#timing(this.#start, this.#end);
+      default:
+        throw new Error(`a ${kind} is not read by itself`);
+    }
+  }
+
+  #shown(from: number, to: number): Value {
+    if (this.#find(1, from, to)) return valueOfText(this.#text());
+    const digest = this.#find(2, from, to) ? digestOf(this.bytes.subarray(this.#start, this.#end)) : null;
+    return new Unshown(digest, this.#find(3, from, to) ? this.#number : null);
+  }
+
+  #timing(from: number, to: number): Value {
+    const timing: Record<string, Value> = {};
+    for (const [name, field] of Object.entries(TIMING_FIELDS))
+      timing[name] = this.#find(field, from, to) ? this.#number : null;
+    return timing;
+  }
+
+  #text(): string {
+    const { bytes } = this;
+    const start = this.#start;
+    const end = this.#end;
+    if (end - start > 24) return decoder.decode(bytes.subarray(start, end));
+    // Most names are short and plain, for which a decoder's call costs more than the text.
+    let text = "";
+    for (let at = start; at < end; at++) {
+      const byte = bytes[at]!;
+      if (byte >= 0x80) return decoder.decode(bytes.subarray(start, end));
+      text += String.fromCharCode(byte);
+    }
+    return text;
+  }
+
+  #corrupt(why: string): DsecError {
+    return new DsecError("TRACE_CORRUPT", `event ${this.seq}: ${why}`);
+  }
+
+  /** The last of its number counts, as in every reader of the wire format. */
+  #find(field: number, from: number, to: number): boolean {
+    const reader = this.#reader;
+    reader.at = from;
+    let found = false;
+    while (reader.at < to) {
+      const tag = reader.varint();
+      const wireType = tag & 7;
+      if (tag >>> 3 !== field) {
+        reader.skip(wireType);
+        continue;
+      }
+      found = true;
+      this.#start = reader.at;
+      if (wireType === VARINT) this.#number = reader.varint();
+      else if (wireType === DELIMITED) {
+        const end = reader.delimited();
+        this.#start = reader.at;
+        reader.at = end;
+      } else reader.skip(wireType);
+      this.#end = reader.at;
+    }
+    return found;
+  }
+}
+
+const NOTHING = new Uint8Array(0);
+const SEQ = (1 << 3) | VARINT;
+const T_US = (2 << 3) | VARINT;
+const WALL_SKEW_US = (3 << 3) | VARINT;
+
+/** Field numbers of Event's oneof in proto/trace.proto, in the order of EVENT_TYPES. */
+const FIELDS = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 30, 31, 32, 40, 41, 50, 60];
+const TYPE_OF_FIELD: EventType[] = [];
+EVENT_TYPES.forEach((type, at) => {
+  TYPE_OF_FIELD[FIELDS[at]!] = type;
+});
+
+const CALL_FIELD: { [T in EventType]?: number } = {};
+for (const type of EVENT_TYPES) {
+  const members = MEMBERS[type] as Readonly<Record<string, Member>>;
+  if (members.call !== undefined) CALL_FIELD[type] = members.call[0];
+}
+
+const DEFAULTS: Readonly<Record<Kind, Value>> = {
+  integer: 0,
+  number: 0,
+  text: "",
+  boolean: false,
+  bytes: "",
+  digest: null,
+  shown: null,
+  timing: null,
+  answer: null,
+  list: [],
+};
+
+const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
+
+/** Numbers beyond 32 bits too, which `>>>` would cut. */
+function unzigzag(value: number): number {
+  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+}
