@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <new>
 
 #include "ring/futex.h"
@@ -23,11 +24,22 @@ int64_t now_us() {
   return duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count();
 }
 
+// What one lost wake-up can cost a producer, whatever its cause.
+constexpr int64_t kLookAgainUs = 100'000;
+
 // Producers take turns. The mutex is robust: what a producer that died within had not published is as if it never was.
 class Turn {
  public:
+  // Looks again now and then: where a waiter is killed between being woken and taking the mutex, and another takes it
+  // meanwhile, neither glibc nor the kernel (handle_futex_death) wakes the next one.
   explicit Turn(pthread_mutex_t& mutex) : mutex_(mutex) {
-    if (::pthread_mutex_lock(&mutex_) == EOWNERDEAD) ::pthread_mutex_consistent(&mutex_);
+    int number = ::pthread_mutex_trylock(&mutex_);
+    while (number == EBUSY || number == ETIMEDOUT) {
+      const int64_t until_us = now_us() + kLookAgainUs;
+      const timespec until{until_us / 1'000'000, until_us % 1'000'000 * 1000};
+      number = ::pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until);
+    }
+    if (number == EOWNERDEAD) ::pthread_mutex_consistent(&mutex_);
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -61,9 +73,6 @@ struct Ring::Head {
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
-
-// What one lost wake-up could cost a producer, whatever its cause.
-constexpr int64_t kLookAgainUs = 100'000;
 
 Ring::Head& Ring::head() const {
   static_assert(sizeof(Head) <= 4096);
