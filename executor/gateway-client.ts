@@ -32,6 +32,7 @@ import {
 import { type Policy, PolicySchema } from "#core/wire/policy.ts";
 import { dialTunnel, type GatewayTunnel } from "./egress/gateway-tunnel.ts";
 import { GatewayClock } from "./gateway-clock.ts";
+import { type GatewayAnswer, GatewayConnections } from "./gateway-connections.ts";
 import type { Identity } from "./identity.ts";
 
 /** `globalThis.fetch`, or a gateway app's own in the same process. */
@@ -49,6 +50,8 @@ const TRANSFER_BYTES_PER_MS = 256;
 export class GatewayClient {
   readonly #url: string;
   readonly #fetch: Fetch;
+  /** Null for a gateway in the same process. */
+  readonly #connections: GatewayConnections | null;
   readonly #identity: Identity;
   readonly clock = new GatewayClock();
   #enrolled: { executorId: ExecutorId; issuer: string } | null = null;
@@ -57,6 +60,7 @@ export class GatewayClient {
   constructor(options: { gatewayUrl: string; fetch?: Fetch | undefined; identity: Identity }) {
     this.#url = options.gatewayUrl.replace(/\/+$/, "");
     this.#fetch = options.fetch ?? ((request) => fetch(request));
+    this.#connections = options.fetch === undefined ? new GatewayConnections(this.#url) : null;
     this.#identity = options.identity;
   }
 
@@ -142,14 +146,21 @@ export class GatewayClient {
     request: Blob | Uint8Array<ArrayBuffer>,
     timeoutMs: number,
     signal: AbortSignal,
-  ): Promise<ReadableStream<Uint8Array>> {
-    const response = await this.#call("POST", `/v1/leases/${hold.lease_id}/proxy?fence=${hold.fence}`, {
-      body: request,
-      contentType: CALL_TYPE,
-      signal,
-      waitMs: timeoutMs + LIMITS.callGraceMs,
-    });
-    return response.body ?? new Blob([]).stream();
+  ): Promise<AsyncIterable<Uint8Array>> {
+    const path = `/v1/leases/${hold.lease_id}/proxy?fence=${hold.fence}`;
+    const waitMs = timeoutMs + LIMITS.callGraceMs;
+    if (this.#connections === null) {
+      const options = { body: request, contentType: CALL_TYPE, signal, waitMs };
+      const { body } = await this.#call("POST", path, options);
+      return (body ?? new Blob([]).stream()) as AsyncIterable<Uint8Array> & ReadableStream<Uint8Array>;
+    }
+    const first = await this.#post(this.#connections, path, request, waitMs, signal);
+    if (!(first instanceof DsecError)) return first;
+    if (first.code !== "UNAUTHENTICATED") throw first;
+    this.#token = null;
+    const second = await this.#post(this.#connections, path, request, waitMs, signal);
+    if (second instanceof DsecError) throw first;
+    return second;
   }
 
   /** A connection that is passed through, opaque TLS or a WebSocket (egress/gateway-tunnel.ts). */
@@ -220,7 +231,10 @@ export class GatewayClient {
     }
     const response = await this.#answer(method, path, { headers, signal, body: body ?? null }, options);
     if (response.ok) return response;
-    const refusal = await this.#refusal(method, path, response);
+    const text = await response.text().catch((cause: unknown) => {
+      throw this.#unreachable(method, path, "its answer broke off", cause);
+    });
+    const refusal = this.#refusal(method, path, response.status, response.headers.get("retry-after"), text);
     // The token may have been made by a clock that this very answer has corrected: once more with a new one.
     if (refusal.code === "UNAUTHENTICATED" && options.apiKey === undefined) {
       this.#token = null;
@@ -258,21 +272,44 @@ export class GatewayClient {
     return this.#token.text;
   }
 
-  async #refusal(method: string, path: string, response: Response): Promise<DsecError> {
+  /** The body of an answer, or the refusal that it is. */
+  async #post(
+    connections: GatewayConnections,
+    path: string,
+    content: Blob | Uint8Array<ArrayBuffer>,
+    waitMs: number,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<Uint8Array> | DsecError> {
+    const headers = { authorization: `Bearer ${this.#bearer()}`, "content-type": CALL_TYPE };
+    const sentAtMs = performance.now();
+    let answer: GatewayAnswer;
+    try {
+      const timeoutMs = ANSWER_TIMEOUT_MS + waitMs;
+      answer = await connections.post(path, headers, content, { timeoutMs, signal });
+    } catch (cause) {
+      signal.throwIfAborted();
+      throw this.#unreachable("POST", path, (cause as Error).message, cause);
+    }
+    this.clock.observe(answer.header("date"), sentAtMs, performance.now());
+    if (answer.status === 200) return answer.body;
     let text: string;
     try {
-      text = await response.text();
+      text = await textOf(answer.body);
     } catch (cause) {
-      return this.#unreachable(method, path, "its answer broke off", cause);
+      return this.#unreachable("POST", path, "its answer broke off", cause);
     }
+    return this.#refusal("POST", path, answer.status, answer.header("retry-after"), text);
+  }
+
+  #refusal(method: string, path: string, status: number, retryAfter: string | null, text: string): DsecError {
     let parsed: z.infer<typeof ErrorBodySchema> | undefined;
     try {
       parsed = ErrorBodySchema.parse(parseJson(text, "error answer"));
     } catch {
-      return this.#unreachable(method, path, `status ${response.status} without an error of this protocol`);
+      return this.#unreachable(method, path, `status ${status} without an error of this protocol`);
     }
     const { code, message, details } = parsed.error;
-    const retryAfterS = Number(response.headers.get("retry-after") ?? Number.NaN);
+    const retryAfterS = Number(retryAfter ?? Number.NaN);
     return new DsecError(code, message, {
       details: {
         ...details,
@@ -285,6 +322,18 @@ export class GatewayClient {
     const message = `gateway ${this.#url}: ${method} ${path}: ${why}`;
     return new DsecError("GATEWAY_UNREACHABLE", message.slice(0, LIMITS.errorTextChars), { cause });
   }
+}
+
+/** Of a refusal: whatever answers with more than that is no gateway of ours. */
+async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of body) {
+    size += part.length;
+    if (size > LIMITS.requestBodyBytes) throw new Error("it is too long for a refusal");
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString("utf8");
 }
 
 function rejectOnAbort(signal: AbortSignal): Promise<never> {

@@ -16,7 +16,7 @@ import type { Hold } from "#core/wire/leases.ts";
 import type { GatewayTunnel } from "../egress/gateway-tunnel.ts";
 import { pause, untilAnswered } from "../retry.ts";
 import type { EventLog } from "./event-log.ts";
-import { CallFailure, type ProxyTransport, sendCall } from "./proxy-client.ts";
+import { CallFailure, type ProxiedAnswer, type ProxyTransport, sendCall } from "./proxy-client.ts";
 
 /** The gateway as an attempt's calls need it. */
 export type CallGateway = ProxyTransport & {
@@ -64,7 +64,7 @@ export class ProxiedCalls {
   readonly #gateway: CallGateway;
   readonly #hold: Hold;
   readonly #log: Pick<EventLog, "head">;
-  readonly #receipts = new Map<number, string>();
+  readonly #reports = new Map<number, CallReport>();
   /** Calls of which it is not known what the gateway recorded. */
   readonly #unknown = new Set<number>();
   readonly #running = new Map<number, RunningCall>();
@@ -90,7 +90,7 @@ export class ProxiedCalls {
       return {
         seq,
         head: answer.head,
-        body: this.#follow(seq, answer.body, () => answer.end()?.receipt ?? null),
+        body: this.#follow(seq, answer),
       };
     } catch (error) {
       // A caller that left does not know what the gateway made of its call.
@@ -129,10 +129,7 @@ export class ProxiedCalls {
   }
 
   report(seq: number): CallReport | null {
-    const receipt = this.#receipts.get(seq);
-    if (receipt === undefined) return null;
-    const { status, fingerprint } = claimsOf(receipt);
-    return { status, fingerprint, receipt };
+    return this.#reports.get(seq) ?? null;
   }
 
   running(): RunningCall[] {
@@ -150,9 +147,9 @@ export class ProxiedCalls {
       if (this.#unknown.size === 0 || performance.now() > untilMs) break;
       await pause(100, signal);
     }
-    const inOrder = [...this.#receipts]
+    const inOrder = [...this.#reports]
       .toSorted(([a], [b]) => a - b)
-      .map(([, receipt]) => Buffer.from(receipt));
+      .map(([, { receipt }]) => Buffer.from(receipt));
     return { count: inOrder.length, receipts_root: await merkleRoot(inOrder) };
   }
 
@@ -177,15 +174,11 @@ export class ProxiedCalls {
     };
   }
 
-  async *#follow(
-    seq: number,
-    body: AsyncIterable<Uint8Array>,
-    receipt: () => string | null,
-  ): AsyncGenerator<Uint8Array> {
+  async *#follow(seq: number, answer: ProxiedAnswer): AsyncGenerator<Uint8Array> {
     const running = this.#running.get(seq)!;
     let failure: unknown = null;
     try {
-      for await (const part of body) {
+      for await (const part of answer.body) {
         running.bytesDown += part.length;
         yield part;
       }
@@ -193,15 +186,20 @@ export class ProxiedCalls {
       failure = error;
       throw error;
     } finally {
-      const whole = receipt();
-      if (whole !== null) this.#keep(seq, whole);
+      const end = answer.end();
+      if (end !== null) {
+        const { receipt, fingerprint } = end;
+        this.#keep(seq, receipt, { status: answer.head.status, fingerprint });
+      }
       // Its answer had begun, so it has a receipt, whether or not that has come.
       else this.#ended(seq, failure instanceof CallFailure ? failure : null);
     }
   }
 
-  #keep(seq: number, receipt: string): void {
-    this.#receipts.set(seq, receipt);
+  /** @param said what the gateway told beside the receipt, which says the same and need not be taken apart then */
+  #keep(seq: number, receipt: string, said: Omit<CallReport, "receipt"> = claimsOf(receipt)): void {
+    const { status, fingerprint } = said;
+    this.#reports.set(seq, { status, fingerprint, receipt });
     this.#unknown.delete(seq);
     this.#running.delete(seq);
   }

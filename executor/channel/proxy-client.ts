@@ -21,7 +21,7 @@ export type ProxyTransport = {
     request: Blob | Uint8Array<ArrayBuffer>,
     timeoutMs: number,
     signal: AbortSignal,
-  ): Promise<ReadableStream<Uint8Array>>;
+  ): Promise<AsyncIterable<Uint8Array>>;
 };
 
 export type ProxiedAnswer = {
@@ -57,19 +57,27 @@ export async function sendCall(
   signal: AbortSignal,
 ): Promise<ProxiedAnswer> {
   const stream = await transport.proxy(hold, framedRequest(head, body), head.timeout_ms, signal);
-  const frames = readFrames(stream);
-  const first = await frames.next();
-  if (first.done) throw broken("it ended before its head");
-  if (first.value.type === FRAME.error) throw new CallFailure(parse(AnswerErrorSchema, first.value.payload));
-  if (first.value.type !== FRAME.head) throw broken(`it began with a frame of type ${first.value.type}`);
+  const frames = new Frames(stream);
   let end: AnswerEnd | null = null;
-  return {
-    head: parse(AnswerHeadSchema, first.value.payload),
-    body: bodyOf(frames, (last) => {
-      end = last;
-    }),
-    end: () => end,
-  };
+  try {
+    const first = await frames.next();
+    if (first === null) throw broken("it ended before its head");
+    if (first.type === FRAME.error) {
+      frames.finish();
+      throw new CallFailure(parse(AnswerErrorSchema, first.payload));
+    }
+    if (first.type !== FRAME.head) throw broken(`it began with a frame of type ${first.type}`);
+    return {
+      head: parse(AnswerHeadSchema, first.payload),
+      body: bodyOf(frames, (last) => {
+        end = last;
+      }),
+      end: () => end,
+    };
+  } catch (error) {
+    frames.leave();
+    throw error;
+  }
 }
 
 /** A big-endian length, that many bytes of JSON, the body. */
@@ -80,23 +88,24 @@ function framedRequest(head: CallHead, body: Blob | Uint8Array): Blob | Uint8Arr
   return body instanceof Blob ? new Blob([length, json, body]) : Buffer.concat([length, json, body]);
 }
 
-async function* bodyOf(
-  frames: AsyncGenerator<Frame>,
-  onEnd: (end: AnswerEnd) => void,
-): AsyncGenerator<Uint8Array> {
+async function* bodyOf(frames: Frames, onEnd: (end: AnswerEnd) => void): AsyncGenerator<Uint8Array> {
   try {
     for (;;) {
       const next = await frames.next();
-      if (next.done) throw broken("it ended without its last frame");
-      const { type, payload } = next.value;
+      if (next === null) throw broken("it ended without its last frame");
+      const { type, payload } = next;
       if (type === FRAME.data) yield payload;
-      else if (type === FRAME.error) throw new CallFailure(parse(AnswerErrorSchema, payload));
-      else if (type === FRAME.end) return onEnd(parse(AnswerEndSchema, payload));
-      else throw broken(`a frame of type ${type} came within its body`);
+      else if (type === FRAME.error) {
+        frames.finish();
+        throw new CallFailure(parse(AnswerErrorSchema, payload));
+      } else if (type === FRAME.end) {
+        frames.finish();
+        return onEnd(parse(AnswerEndSchema, payload));
+      } else throw broken(`a frame of type ${type} came within its body`);
     }
   } finally {
     // Whoever reads no further lets go of the connection, and so of the upstream.
-    await frames.return(undefined);
+    frames.leave();
   }
 }
 
@@ -105,36 +114,72 @@ type Frame = { type: number; payload: Uint8Array };
 /** More than a gateway ever puts into one frame. */
 const FRAME_BYTES_MAX = 16 * 1024 * 1024;
 
-async function* readFrames(stream: ReadableStream<Uint8Array>): AsyncGenerator<Frame> {
-  let pending: Buffer = Buffer.alloc(0);
-  const reader = stream.getReader();
-  try {
+class Frames {
+  readonly #bytes: AsyncIterator<Uint8Array>;
+  #pending: Buffer = NOTHING;
+  #isOver = false;
+
+  constructor(bytes: AsyncIterable<Uint8Array>) {
+    this.#bytes = bytes[Symbol.asyncIterator]();
+  }
+
+  /** Null at the end. GATEWAY_UNREACHABLE where it comes within a frame, or the connection breaks. */
+  async next(): Promise<Frame | null> {
     for (;;) {
-      let offset = 0;
-      while (pending.length - offset >= 5) {
-        const length = pending.readUInt32BE(offset + 1);
+      const pending = this.#pending;
+      if (pending.length >= 5) {
+        const length = pending.readUInt32BE(1);
         if (length > FRAME_BYTES_MAX) throw broken(`a frame has ${length} bytes`);
-        if (pending.length - offset - 5 < length) break;
-        yield { type: pending[offset]!, payload: pending.subarray(offset + 5, offset + 5 + length) };
-        offset += 5 + length;
+        if (pending.length - 5 >= length) {
+          this.#pending = pending.subarray(5 + length);
+          return { type: pending[0]!, payload: pending.subarray(5, 5 + length) };
+        }
       }
-      pending = pending.subarray(offset);
-      const { done, value } = await reader.read();
-      if (done) {
+      const value = await this.#read();
+      if (value === null) {
         if (pending.length > 0) throw broken("it broke off within a frame");
-        return;
+        return null;
       }
-      pending =
+      this.#pending =
         pending.length === 0
-          ? Buffer.from(value.buffer, value.byteOffset, value.length)
+          ? Buffer.from(value.buffer as ArrayBuffer, value.byteOffset, value.length)
           : Buffer.concat([pending, value]);
     }
-  } catch (error) {
-    throw error instanceof DsecError ? error : broken("the connection broke", error);
-  } finally {
-    await reader.cancel().catch(() => {});
+  }
+
+  /** Lets go of the connection. */
+  leave(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#bytes.return?.().catch(() => {});
+  }
+
+  /** After the last frame, of which nobody waits for the end: a connection that is read to it serves the next call. */
+  finish(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#bytes.next().then(
+      ({ done }) => {
+        if (!done) this.#bytes.return?.().catch(() => {});
+      },
+      () => {},
+    );
+  }
+
+  async #read(): Promise<Uint8Array | null> {
+    try {
+      const { done, value } = await this.#bytes.next();
+      if (!done) return value;
+      this.#isOver = true;
+      return null;
+    } catch (error) {
+      this.#isOver = true;
+      throw error instanceof DsecError ? error : broken("the connection broke", error);
+    }
   }
 }
+
+const NOTHING: Buffer = Buffer.alloc(0);
 
 function parse<S extends z.ZodType>(schema: S, payload: Uint8Array): z.output<S> {
   const parsed = schema.safeParse(parseJson(payload, "a frame of the gateway"));
