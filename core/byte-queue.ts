@@ -22,6 +22,11 @@ export class ByteQueue implements AsyncIterableIterator<Uint8Array, undefined> {
     this.#source = source;
   }
 
+  /** Nothing more will come: what is read next is there already, or the end. */
+  get hasCome(): boolean {
+    return this.#state !== "open";
+  }
+
   push(piece: Uint8Array): void {
     if (this.#state !== "open" || piece.length === 0) return;
     const reader = this.#takeReader();

@@ -212,8 +212,13 @@ export type Topic = "queue" | `task:${TaskId}` | `cancel:${ExecutorId}` | `obser
 export type Wake = {
   /** Resolves on the next wake-up for the topic, after `ms`, or when the signal aborts; never rejects. */
   wait(topic: Topic, ms: number, signal?: AbortSignal): Promise<void>;
-  /** Tells waiters in this process and elsewhere. The store calls it after commit. */
-  notify(topic: Topic): void;
+  /**
+   * Calls back at every wake-up for the topic until the function that it returns is called. What is `told` are events of
+   * the topic's task, in the order of their numbers, which are stored; none where the waker does not know or is elsewhere.
+   */
+  follow(topic: Topic, onWake: (told: readonly TaskEvent[]) => void): () => void;
+  /** Wakes whoever waits or follows, in this process and elsewhere. The store calls it after commit. */
+  notify(topic: Topic, told?: readonly TaskEvent[]): void;
 };
 
 /** Immutable content by digest. */
@@ -294,6 +299,8 @@ export type UpstreamAnswer = {
   headers: [name: string, value: string][];
   /** Without content coding where `decoded`. Read once; whoever stops before its end closes the connection. */
   body: AsyncIterable<Uint8Array>;
+  /** Whether all of the body has come, so that its next piece is there at once or was the last. Where it can be told. */
+  hasCome?(): boolean;
   decoded: boolean;
 };
 

@@ -57,7 +57,7 @@ async function answer(
     });
   const bounds = new CallBounds();
   response.once("close", () => {
-    if (!response.writableFinished) bounds.cancel();
+    if (!response.writableEnded) bounds.cancel();
   });
   try {
     const caller = await gateway.auth.authenticate(request.headers.authorization, ["executor"]);

@@ -169,8 +169,12 @@ function dispatch(pool: Pool, origin: string, request: UpstreamRequest): Promise
                 status,
                 codings.map(([, value]) => value),
               );
-        const answer = decoded === null ? pieces : toldBody(decoded, request);
-        resolve({ status, headers: fields, body: answer, decoded: decoded !== null });
+        const queue = pieces;
+        resolve(
+          decoded === null
+            ? { status, headers: fields, body: queue, hasCome: () => queue.hasCome, decoded: false }
+            : { status, headers: fields, body: toldBody(decoded, request), decoded: true },
+        );
       },
       onResponseData(_controller, chunk) {
         pieces?.push(chunk);

@@ -21,7 +21,7 @@ import { follow } from "./follow.ts";
 import { ByteReader, frame, readCallHead } from "./framing.ts";
 import { forwardedRequest, withFields } from "./headers.ts";
 import { OpenCall } from "./open-call.ts";
-import { relay } from "./relay.ts";
+import { joined, relay } from "./relay.ts";
 import { Spending } from "./spending.ts";
 
 /** A connection that is passed through: what must be sent to open it, and the call that measures it. */
@@ -183,12 +183,13 @@ export class CallProxy {
     try {
       const parts = { admission, upstream, ports: this.#ports, signal: bounds.signal };
       const answered = await follow(call, hop, body, parts);
-      yield* relay(call, answered, upstream.hash);
+      const rest = yield* relay(call, answered, upstream.hash);
       const receipt = await call.finish(null);
       this.#count(null);
       const { bytes_up, bytes_down } = call.spending.spent;
       const fingerprint = (await call.fingerprint?.()) ?? null;
-      yield frame(FRAME.end, { call_signature, receipt, fingerprint, bytes_up, bytes_down });
+      const end = frame(FRAME.end, { call_signature, receipt, fingerprint, bytes_up, bytes_down });
+      yield joined([...rest, end]);
     } catch (error) {
       const failure = call.failureOf(bounds.reason() ?? error);
       this.#count(error);

@@ -11,12 +11,13 @@ import type { OpenCall } from "./open-call.ts";
 /**
  * The answer as frames, each byte handed on as it comes: counted after decoding, fingerprinted, and searched for
  * secrets. Of a pinned answer nothing is handed on before its fingerprint is known to be the one.
+ * @returns the frames that nothing but the end is to follow: they may as well go out with it
  */
 export async function* relay(
   call: OpenCall,
   { answer, hop }: Answered,
   newHash: Upstream["hash"],
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<Uint8Array, Uint8Array[]> {
   const { fingerprint: rule } = hop.decision;
   const headers = forwardedResponse(answer.headers, { decoded: answer.decoded });
   const taking = new Fingerprinting(newHash, valuesOf(answer.headers, "content-type")[0], rule?.ignore ?? []);
@@ -53,19 +54,40 @@ export async function* relay(
     }
     yield head;
     for (const piece of held) yield frame(FRAME.data, piece);
-    return;
+    return [];
   }
 
-  if (answer.decoded) {
-    // What is labelled wrongly fails at its first bytes: then there is no head yet that would have to be taken back.
-    const { value: first, done } = await pieces.next();
-    yield head;
-    if (done) return;
-    yield frame(FRAME.data, first);
-  } else {
-    yield head;
+  let waiting: Uint8Array[] = [];
+  // What is labelled wrongly fails at its first bytes: then there is no head yet that would have to be taken back.
+  if (answer.decoded || answer.hasCome?.()) waiting.push(head);
+  else yield head;
+  try {
+    for await (const piece of pieces) {
+      waiting.push(frame(FRAME.data, piece));
+      if (answer.hasCome?.() && waiting.length < WAITING_MAX) continue;
+      yield joined(waiting);
+      waiting = [];
+    }
+  } catch (error) {
+    // What came before it broke off is handed on; the head alone only of what needed no decoding.
+    if (waiting.length > (answer.decoded ? 1 : 0)) yield joined(waiting);
+    throw error;
   }
-  for await (const piece of pieces) yield frame(FRAME.data, piece);
+  return waiting;
+}
+
+/** An answer that has come whole is handed on in one piece with its end, unless it is large. */
+const WAITING_MAX = 4;
+
+export function joined(frames: readonly Uint8Array[]): Uint8Array {
+  if (frames.length === 1) return frames[0]!;
+  const whole = new Uint8Array(frames.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of frames) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
 }
 
 async function* measured(
