@@ -5,7 +5,7 @@ import { EventChain } from "#trace/events/chain.ts";
 import { decodeEvent, rawDigest } from "#trace/events/codec.ts";
 import type { TraceEvent } from "#trace/events/event.ts";
 import { SECTIONS } from "#trace/events/event.ts";
-import { decodeBlock, decodeBlockHeader, type RawEvent, unpack } from "./block.ts";
+import { type BlockHeader, decodeBlock, decodeBlockHeader, type RawEvent, unpack } from "./block.ts";
 import type { Engine } from "./engine.ts";
 import type { BlockPlace, SeqIndex } from "./footer.ts";
 import { BLOCK_FRAME, corruptAt, FRAME_HEAD_BYTES, type Place, uint32At } from "./frames.ts";
@@ -140,7 +140,17 @@ export class TraceSegment {
     return { events: this.count, chain_head: head };
   }
 
+  /** The block's content, as it was written: what a search goes through without making a list of its events. */
+  async content(block: BlockPlace): Promise<Uint8Array> {
+    return (await this.#unpacked(block)).content;
+  }
+
   async #readBlock(block: BlockPlace): Promise<RawEvent[]> {
+    const { content, header, place } = await this.#unpacked(block);
+    return decodeBlock(content, header, place);
+  }
+
+  async #unpacked(block: BlockPlace): Promise<{ content: Uint8Array; header: BlockHeader; place: Place }> {
     const { source, engine, start, end } = this.#facts;
     const place = { name: source.name, offset: start + block.offset };
     const bytes = await source.read(place.offset, Math.min(block.bytes, end - place.offset, MAX_READ_BYTES));
@@ -160,7 +170,7 @@ export class TraceSegment {
         );
       }
     }
-    return decodeBlock(unpack(frame, header, place, engine), header, place);
+    return { content: unpack(frame, header, place, engine), header, place };
   }
 
   /** Where there is no footer, from the events themselves. */
