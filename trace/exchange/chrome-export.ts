@@ -1,0 +1,110 @@
+/**
+ * A trace in the Trace Event Format, which Perfetto and chrome://tracing load: a lane for the plan steps, as many lanes as
+ * calls ran at once, counters for rewards, marks for everything else. Times are the trace's own, in microseconds.
+ */
+import type { TraceEvent } from "#trace/events/event.ts";
+import type { TraceHeader } from "#trace/format/header.ts";
+import { jsonOf } from "./event-lines.ts";
+
+const PROCESS = 1;
+const STEPS = 1;
+const MARKS = 2;
+const FIRST_LANE = 10;
+
+/** Pieces of the document's text. */
+export async function* exportChrome(
+  header: TraceHeader,
+  events: AsyncIterable<TraceEvent>,
+): AsyncGenerator<string> {
+  const metadata = jsonOf({
+    trace_id: header.trace_id,
+    source: header.source,
+    started_wall_us: header.started_wall_us,
+  });
+  yield `{"displayTimeUnit":"ms","metadata":${metadata},"traceEvents":[`;
+  yield named("process_name", PROCESS, header.trace_id);
+  yield `,${named("thread_name", STEPS, "plan steps")},${named("thread_name", MARKS, "events")}`;
+  const lanes = new Lanes();
+  const steps = new Map<number, TraceEvent<"plan_step">>();
+  let lastUs = 0;
+  for await (const event of events) {
+    lastUs = Math.max(lastUs, event.t_us);
+    if (event.type === "tool_call_start") {
+      const lane = lanes.take(event);
+      if (lane.isNew) yield `,${named("thread_name", lane.tid, `calls ${lane.tid - FIRST_LANE + 1}`)}`;
+    } else if (event.type === "tool_call_end") {
+      const open = lanes.free(event.call);
+      if (open === null) yield `,${instant(event)}`;
+      else
+        yield `,${complete(labelOf(open.start), open.tid, open.start.t_us, event.t_us, { start: open.start, end: event })}`;
+    } else if (event.type === "plan_step" && event.state === "begun") steps.set(event.step, event);
+    else if (event.type === "plan_step" && event.state === "ended" && steps.has(event.step)) {
+      const begun = steps.get(event.step)!;
+      steps.delete(event.step);
+      yield `,${complete(event.name, STEPS, begun.t_us, event.t_us, { begun, ended: event })}`;
+    } else yield `,${instant(event)}`;
+    if (event.type === "reward") yield `,${counter(event)}`;
+  }
+  // what never ended goes to the end of the trace
+  for (const { start, tid } of lanes.rest()) {
+    yield `,${complete(labelOf(start), tid, start.t_us, lastUs, { start, unanswered: true })}`;
+  }
+  for (const begun of steps.values()) {
+    yield `,${complete(begun.name, STEPS, begun.t_us, lastUs, { begun, unended: true })}`;
+  }
+  yield "]}\n";
+}
+
+type OpenCall = { start: TraceEvent<"tool_call_start">; tid: number };
+
+/** Slices of one thread must nest, so calls that overlap are on different ones. */
+class Lanes {
+  readonly #open = new Map<number, OpenCall>();
+  readonly #busy: boolean[] = [];
+
+  take(start: TraceEvent<"tool_call_start">): { tid: number; isNew: boolean } {
+    const free = this.#busy.indexOf(false);
+    const lane = free < 0 ? this.#busy.length : free;
+    this.#busy[lane] = true;
+    this.#open.set(start.call, { start, tid: FIRST_LANE + lane });
+    return { tid: FIRST_LANE + lane, isNew: free < 0 };
+  }
+
+  free(call: number): OpenCall | null {
+    const open = this.#open.get(call);
+    if (open === undefined) return null;
+    this.#open.delete(call);
+    this.#busy[open.tid - FIRST_LANE] = false;
+    return open;
+  }
+
+  rest(): Iterable<OpenCall> {
+    return this.#open.values();
+  }
+}
+
+function complete(name: string, tid: number, fromUs: number, toUs: number, args: object): string {
+  const dur = Math.max(0, toUs - fromUs);
+  return `{"ph":"X","pid":${PROCESS},"tid":${tid},"cat":"dsec","name":${JSON.stringify(name)},"ts":${fromUs},"dur":${dur},"args":${jsonOf(args)}}`;
+}
+
+function instant(event: TraceEvent): string {
+  return `{"ph":"i","s":"t","pid":${PROCESS},"tid":${MARKS},"cat":"dsec","name":"${event.type}","ts":${event.t_us},"args":${jsonOf(event)}}`;
+}
+
+function counter(event: TraceEvent<"reward">): string {
+  const series = [
+    ...event.components.map(({ name, product }) => [name, product] as const),
+    ["sum", event.sum],
+  ];
+  const args = Object.fromEntries(series.filter(([, value]) => Number.isFinite(value)));
+  return `{"ph":"C","pid":${PROCESS},"tid":${MARKS},"name":"reward","ts":${event.t_us},"args":${JSON.stringify(args)}}`;
+}
+
+function named(what: string, tid: number, name: string): string {
+  return `{"ph":"M","pid":${PROCESS},"tid":${tid},"name":"${what}","args":{"name":${JSON.stringify(name)}}}`;
+}
+
+function labelOf({ tool, method, url, kind }: TraceEvent<"tool_call_start">): string {
+  return tool ?? (method !== null && url !== null ? `${method} ${url}` : kind);
+}
