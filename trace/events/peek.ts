@@ -1,6 +1,7 @@
 import { DsecError } from "#core/errors.ts";
-import { EVENT_TYPES, type EventType } from "./event.ts";
-import { DELIMITED, VARINT, WireReader } from "./wire.ts";
+import type { EventType } from "./event.ts";
+import { PLANS } from "./plans.ts";
+import { VARINT, WireReader } from "./wire.ts";
 
 /** What the container needs to know of an event. */
 export type Peeked = {
@@ -27,21 +28,15 @@ export function peekEvent(bytes: Uint8Array): Peeked {
     else if (field === 2 && wireType === VARINT) t_us = reader.varint();
     else if (field === 3) reader.skip(wireType);
     else {
-      const type = TYPES[field];
-      if (type === undefined || wireType !== DELIMITED) throw unknownType(seq);
+      const kind = PLANS.Event.byNumber[field];
+      if (kind === undefined || tag !== kind.tag) throw unknownType(seq);
+      const type = kind.name as EventType;
       const end = reader.delimited();
       return { seq, t_us, type, index: INDEXED[type]?.(new WireReader(bytes, reader.at, end)) ?? 0 };
     }
   }
   throw unknownType(seq);
 }
-
-/** Field numbers of Event's oneof, in the order of EVENT_TYPES. */
-const FIELDS = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 30, 31, 32, 40, 41, 50, 60];
-const TYPES: EventType[] = [];
-EVENT_TYPES.forEach((type, at) => {
-  TYPES[FIELDS[at]!] = type;
-});
 
 const INDEXED: { [T in EventType]?: (reader: WireReader) => number } = {
   tool_call_start: (reader) => fieldOf(reader, 1),

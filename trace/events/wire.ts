@@ -40,6 +40,57 @@ export class WireReader {
     throw corrupt("holds an integer that does not end");
   }
 
+  /** A signed integer as int64 has it, within the safe ones. */
+  int64(): number {
+    const start = this.at;
+    let low = 0n;
+    for (let shift = 0n; this.at < this.end && shift < 70n; shift += 7n) {
+      const byte = this.bytes[this.at++]!;
+      low |= BigInt(byte & 0x7f) << shift;
+      if (byte >= 0x80) continue;
+      const value = Number(BigInt.asIntN(64, low));
+      if (!Number.isSafeInteger(value)) throw corrupt("holds an integer past 2^53 - 1");
+      return value;
+    }
+    this.at = start;
+    throw corrupt("holds an integer that does not end");
+  }
+
+  double(): number {
+    if (this.end - this.at < 8) throw corrupt("is cut off");
+    for (let at = 0; at < 8; at++) DOUBLE_BYTES[at] = this.bytes[this.at++]!;
+    return DOUBLE.getFloat64(0, true);
+  }
+
+  string(): string {
+    const end = this.delimited();
+    const { bytes } = this;
+    if (end - this.at < SHORT_CHARS) {
+      let text = "";
+      let at = this.at;
+      for (; at < end && bytes[at]! < 0x80; at++) text += ASCII[bytes[at]!];
+      if (at === end) {
+        this.at = end;
+        return text;
+      }
+    }
+    try {
+      return DECODER.decode(bytes.subarray(this.at, end));
+    } catch {
+      throw corrupt("holds text that is not UTF-8");
+    } finally {
+      this.at = end;
+    }
+  }
+
+  /** A view on the message's own bytes. */
+  view(): Uint8Array {
+    const end = this.delimited();
+    const bytes = this.bytes.subarray(this.at, end);
+    this.at = end;
+    return bytes;
+  }
+
   /** The offset after a length-delimited field, whose first byte `at` is left at. */
   delimited(): number {
     const length = this.varint();
@@ -64,6 +115,119 @@ export class WireReader {
     throw corrupt("holds an integer that does not end");
   }
 }
+
+/** Writes one message after another into memory of its own, which grows as they need. */
+export class WireWriter {
+  #bytes = new Uint8Array(4096);
+  #at = 0;
+
+  /** The offset of the next byte. */
+  get at(): number {
+    return this.#at;
+  }
+
+  /** A copy of what was written, and room for the next message. */
+  finish(): Uint8Array {
+    const written = this.#bytes.slice(0, this.#at);
+    this.#at = 0;
+    return written;
+  }
+
+  /** Forgets what was written of a message that cannot be. */
+  reset(): void {
+    this.#at = 0;
+  }
+
+  /** A non-negative safe integer. */
+  varint(value: number): void {
+    if (value < 0x80) {
+      this.#grow(1);
+      this.#bytes[this.#at++] = value;
+      return;
+    }
+    this.#grow(10);
+    this.#at = writeVarint(this.#bytes, this.#at, value);
+  }
+
+  /** A negative safe integer as int64 has it: two's complement in ten bytes. */
+  negative(value: number): void {
+    this.#grow(10);
+    let rest = BigInt.asUintN(64, BigInt(value));
+    for (let at = 0; at < 9; at++, rest >>= 7n) this.#bytes[this.#at++] = Number(rest & 0x7fn) | 0x80;
+    this.#bytes[this.#at++] = Number(rest);
+  }
+
+  double(value: number): void {
+    this.#grow(8);
+    DOUBLE.setFloat64(0, value, true);
+    this.#bytes.set(DOUBLE_BYTES, this.#at);
+    this.#at += 8;
+  }
+
+  /** With its length before it. */
+  delimited(bytes: Uint8Array): void {
+    this.varint(bytes.length);
+    this.#grow(bytes.length);
+    this.#bytes.set(bytes, this.#at);
+    this.#at += bytes.length;
+  }
+
+  /** UTF-8 with its length before it, of a well-formed string. */
+  string(text: string): void {
+    const { length } = text;
+    if (length < SHORT_CHARS) {
+      this.#grow(1 + length);
+      const start = this.#at + 1;
+      let at = 0;
+      for (let code = 0; at < length; at++) {
+        code = text.charCodeAt(at);
+        if (code >= 0x80) break;
+        this.#bytes[start + at] = code;
+      }
+      if (at === length) {
+        this.#bytes[this.#at] = length;
+        this.#at = start + length;
+        return;
+      }
+    }
+    const start = this.begin();
+    this.#grow(3 * length);
+    this.#at += ENCODER.encodeInto(text, this.#bytes.subarray(this.#at)).written;
+    this.end(start);
+  }
+
+  /** Leaves room for the length of what follows; `end` fills it in. */
+  begin(): number {
+    this.#grow(1);
+    return this.#at++;
+  }
+
+  end(start: number): void {
+    const length = this.#at - start - 1;
+    const width = varintBytes(length);
+    if (width > 1) {
+      this.#grow(width);
+      this.#bytes.copyWithin(start + width, start + 1, this.#at);
+      this.#at += width - 1;
+    }
+    writeVarint(this.#bytes, start, length);
+  }
+
+  #grow(more: number): void {
+    if (this.#at + more <= this.#bytes.length) return;
+    const larger = new Uint8Array(2 * (this.#at + more));
+    larger.set(this.#bytes);
+    this.#bytes = larger;
+  }
+}
+
+/** Below, a loop over the characters is faster than the engine's encoder and decoder. */
+const SHORT_CHARS = 32;
+const ASCII = Array.from({ length: 128 }, (_, code) => String.fromCharCode(code));
+const ENCODER = new TextEncoder();
+const DECODER = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const DOUBLE = new DataView(new ArrayBuffer(8));
+const DOUBLE_BYTES = new Uint8Array(DOUBLE.buffer);
 
 /** How many bytes a varint of this value has. */
 export function varintBytes(value: number): number {

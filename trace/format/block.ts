@@ -1,6 +1,5 @@
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
-import { dsec } from "#proto/trace.js";
 import { decodeMessage, encodeMessage } from "#trace/events/codec.ts";
 import { SECTIONS, type Section, sectionOf } from "#trace/events/event.ts";
 import { type Peeked, peekEvent } from "#trace/events/peek.ts";
@@ -27,14 +26,14 @@ export type BlockHeader = {
 export type RawEvent = Peeked & { bytes: Uint8Array };
 
 export function encodeBlockHeader(header: BlockHeader): Uint8Array {
-  return encodeMessage(dsec.trace.v1.BlockHeader, { ...header, section: sectionNumber(header.section) });
+  return encodeMessage("BlockHeader", { ...header, section: sectionNumber(header.section) });
 }
 
 /** @throws TRACE_CORRUPT, also for bounds that the header itself says are passed; TRACE_UNSUPPORTED */
 export function decodeBlockHeader(payload: Uint8Array, place: Place): BlockHeader {
   let message: Omit<BlockHeader, "section"> & { section: number };
   try {
-    message = decodeMessage(dsec.trace.v1.BlockHeader, payload, "block header") as typeof message;
+    message = decodeMessage("BlockHeader", payload, "block header") as typeof message;
   } catch (cause) {
     throw placed(cause, place);
   }

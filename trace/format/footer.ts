@@ -1,7 +1,6 @@
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { dsec } from "#proto/trace.js";
 import { encodeMessage } from "#trace/events/codec.ts";
 import { SECTIONS, type Section } from "#trace/events/event.ts";
 import { WireReader } from "#trace/events/wire.ts";
@@ -62,7 +61,7 @@ export type NewFooter = Omit<Footer, "blocks" | "steps" | "calls"> & {
 /** The payload of a sealed segment's last frame. */
 export function encodeFooter(footer: NewFooter, engine: Engine): Uint8Array {
   const { blocks, ...members } = footer;
-  const message = encodeMessage(dsec.trace.v1.Footer, {
+  const message = encodeMessage("Footer", {
     ...members,
     sections: blocks.map(({ section }) => sectionNumber(section)),
     offset_deltas: blocks.map(({ offset }, at) => offset - (blocks[at - 1]?.offset ?? 0)),

@@ -2,7 +2,6 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { dsec } from "#proto/trace.js";
 import { genesisText } from "#trace/events/chain.ts";
 import { decodeMessage, encodeMessage } from "#trace/events/codec.ts";
 import type { JsonText } from "#trace/events/event.ts";
@@ -64,7 +63,7 @@ export function completeHeader(given: NewTraceHeader, engine: Engine): TraceHead
 
 /** The payload of the first frame. */
 export function encodeHeader(header: TraceHeader): Uint8Array {
-  const payload = concatBytes([HEADER_MAGIC, encodeMessage(dsec.trace.v1.FileHeader, header)]);
+  const payload = concatBytes([HEADER_MAGIC, encodeMessage("FileHeader", header)]);
   if (payload.length > LIMITS.traceHeaderBytes) {
     throw new DsecError(
       "INVALID_REQUEST",
@@ -85,11 +84,7 @@ export function decodeHeader(payload: Uint8Array, place: Place, engine: Engine):
   }
   let header: TraceHeader;
   try {
-    header = decodeMessage(
-      dsec.trace.v1.FileHeader,
-      payload.subarray(HEADER_MAGIC.length),
-      "file header",
-    ) as TraceHeader;
+    header = decodeMessage("FileHeader", payload.subarray(HEADER_MAGIC.length), "file header") as TraceHeader;
   } catch (cause) {
     throw placed(cause, place);
   }

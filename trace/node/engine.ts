@@ -12,5 +12,5 @@ export const nodeEngine: Engine = {
   decompress: (frame, maxBytes) =>
     zstdDecompressSync(frame, { maxOutputLength: Math.max(1, maxBytes), chunkSize: Math.max(64, maxBytes) }),
   // By way of a string, which costs a third of a buffer of its own for each digest.
-  sha256: (bytes) => Buffer.from(hash("sha256", bytes, "latin1"), "latin1"),
+  sha256: (bytes) => Buffer.from(hash("sha256", bytes, "binary"), "latin1"),
 };
