@@ -48,8 +48,9 @@ export function createRoomWake(
 
   return {
     wait: local.wait,
-    notify(topic) {
-      local.notify(topic);
+    follow: local.follow,
+    notify(topic, told) {
+      local.notify(topic, told);
       tellOthers(topic);
     },
     notifyHere(topics) {

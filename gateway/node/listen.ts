@@ -82,8 +82,9 @@ export function listenWake(url: string, options: { log?: ListenLog; pollMs?: num
 
   return {
     wait: local.wait,
-    notify(topic) {
-      local.notify(topic);
+    follow: local.follow,
+    notify(topic, told) {
+      local.notify(topic, told);
       outgoing.add(topic);
       if (!gathering) setTimeout(send, GATHER_MS);
       gathering = true;

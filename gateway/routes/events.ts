@@ -9,6 +9,7 @@ import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import { noContent } from "../reply.ts";
+import { EventFeed } from "./event-feed.ts";
 import { untilAborted } from "./long-poll.ts";
 import { TaskParams } from "./tasks.ts";
 
@@ -89,12 +90,13 @@ function eventStream(
   let greeting = start.resync === null ? ": following\n\n" : resyncText(start.resync);
   let sentAtMs = performance.now();
   let open = true;
-  /** Resolves when there may be something to read. */
-  let woken = Promise.resolve();
+  // From before anything is read, so that nothing comes in between unheard.
+  const feed = new EventFeed(gateway.wake, taskId);
   gauge(1);
   const end = (controller?: ReadableStreamDefaultController) => {
     if (!open) return;
     open = false;
+    feed.close();
     gauge(-1);
     controller?.close();
   };
@@ -113,21 +115,17 @@ function eventStream(
       }
       try {
         while (!signal.aborted) {
-          await woken;
-          // Listened for before reading, so that what comes in between wakes us; and not read again until something
-          // does, so that what was read is on its way first.
-          const quietMs = performance.now() - sentAtMs;
-          const waitMs = Math.max(0, Math.min(POLL_MS, LIMITS.sseHeartbeatMs - quietMs));
-          woken = gateway.wake.wait(`task:${taskId}`, waitMs, signal);
-          const events = await gateway.store.listEvents(taskId, after, EVENTS_PER_READ);
-          if (events.length === EVENTS_PER_READ) woken = Promise.resolve();
+          const events = feed.take(after) ?? (await gateway.store.listEvents(taskId, after, EVENTS_PER_READ));
+          if (events.length === EVENTS_PER_READ) feed.look();
           if (events.length > 0) {
             after = events.at(-1)!.seq;
             send(events.map(eventText).join(""));
             if (events.some((event) => event.type === "state" && isFinal(event.state))) end(controller);
             return;
           }
+          const quietMs = performance.now() - sentAtMs;
           if (quietMs >= LIMITS.sseHeartbeatMs) return send(": still here\n\n");
+          await feed.wait(Math.min(POLL_MS, LIMITS.sseHeartbeatMs - quietMs), signal);
         }
         end(controller);
       } catch (error) {

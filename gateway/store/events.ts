@@ -1,11 +1,22 @@
 import type { ExecutorId, LeaseId, TaskId } from "#core/ids.ts";
 import type { EventsRequest } from "#core/wire/leases.ts";
+import type { TaskEvent } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { heldRows } from "./judgement.ts";
 import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 import { storableJson } from "./text.ts";
+
+type AppendRow = {
+  executor_id: ExecutorId;
+  lease_id: LeaseId;
+  fence: string;
+  task_id: TaskId;
+  /** of the event before the first that was appended */
+  seq_before: number;
+  at: Date;
+};
 
 type Call = { executorId: ExecutorId; events: EventsRequest["events"]; json: string };
 
@@ -18,18 +29,20 @@ export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendE
   });
 
   async function appendBatch(calls: Call[]): Promise<{ lost: LeaseId[] }[]> {
-    const rows = await sql.query<{
-      executor_id: ExecutorId;
-      lease_id: LeaseId;
-      fence: string;
-      task_id: TaskId;
-    }>(APPEND, [`[${calls.map((call) => call.json).join(",")}]`]);
-    const held = new Set(rows.map((row) => `${row.executor_id} ${row.lease_id} ${row.fence}`));
-    for (const row of rows) wake.notify(`task:${row.task_id}`);
-    return calls.map(({ executorId, events }) => {
-      const lost = events.filter((event) => !held.has(`${executorId} ${event.lease_id} ${event.fence}`));
-      return { lost: [...new Set(lost.map((event) => event.lease_id as LeaseId))] };
+    const rows = await sql.query<AppendRow>(APPEND, [`[${calls.map((call) => call.json).join(",")}]`]);
+    const held = new Map(rows.map((row) => [`${row.executor_id} ${row.lease_id} ${row.fence}`, row]));
+    const told = new Map(rows.map((row) => [row, [] as TaskEvent[]]));
+    const lost = calls.map(({ executorId, events }) => {
+      const refused = new Set<LeaseId>();
+      for (const event of events) {
+        const row = held.get(`${executorId} ${event.lease_id} ${event.fence}`);
+        if (row === undefined) refused.add(event.lease_id as LeaseId);
+        else told.get(row)!.push(numbered(event, row, told.get(row)!.length + 1));
+      }
+      return { lost: [...refused] };
     });
+    for (const [row, events] of told) wake.notify(`task:${row.task_id}`, events);
+    return lost;
   }
 
   return {
@@ -41,9 +54,17 @@ export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendE
   };
 }
 
+/** The event as `listEvents` has it from now on. */
+function numbered(event: EventsRequest["events"][number], row: AppendRow, place: number): TaskEvent {
+  const common = { seq: row.seq_before + place, at: row.at.toISOString(), fence: event.fence };
+  if (event.type === "truncated") return { ...common, type: event.type, stream: event.stream };
+  return { ...common, type: event.type, offset: event.offset, data: event.data };
+}
+
 /** Numbers are given out under the lease's row lock, so that readers never see one before those below it. */
 const APPEND = `
-with input as materialized (
+with clock as materialized (select dsec_now() as at),
+input as materialized (
   select * from rows from (
     jsonb_to_recordset($1::text::jsonb) as (
       executor_id text, lease_id text, fence bigint, type text, "offset" bigint, data text, stream text)
@@ -61,9 +82,10 @@ grown as (
 ),
 logged as (
   insert into task_events (task_id, seq, at, type, fence, "offset", data, stream)
-  select h.task_id, g.last_seq - h.count + row_number() over (partition by g.id order by i.place), dsec_now(), i.type,
+  select h.task_id, g.last_seq - h.count + row_number() over (partition by g.id order by i.place), c.at, i.type,
          i.fence, i."offset", i.data, i.stream
-  from grown g join held h on h.id = g.id
+  from clock c cross join grown g join held h on h.id = g.id
   join input i on i.lease_id = h.lease_id and i.fence = h.fence and i.executor_id = h.executor_id
 )
-select executor_id, lease_id, fence::text as fence, task_id from held`;
+select h.executor_id, h.lease_id, h.fence::text as fence, h.task_id, g.last_seq - h.count as seq_before, c.at
+from clock c cross join grown g join held h on h.id = g.id`;

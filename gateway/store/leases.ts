@@ -55,8 +55,12 @@ export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
   }
 
   async function startBatch(holds: Held[]): Promise<(undefined | Error)[]> {
-    const rows = await sql.query<{ place: number; task_id: TaskId }>(START, holdColumns(holds));
-    for (const row of rows) wake.notify(`task:${row.task_id}`);
+    const rows = await sql.query<StartRow>(START, holdColumns(holds));
+    for (const { place, task_id, seq, at } of rows) {
+      const { fence } = holds[place - 1]!.hold;
+      const running = { at: at.toISOString(), fence, type: "state", state: "running", reason: null } as const;
+      if (seq !== null) wake.notify(`task:${task_id}`, [{ seq, ...running }]);
+    }
     // One that was started before is too: the answer was lost on its way.
     const running = new Set(rows.map((row) => row.place));
     if (running.size === holds.length) return holds.map(() => undefined);
@@ -143,6 +147,8 @@ function holdColumns(holds: Held[]): string[] {
   ];
 }
 
+/** `seq` and time of the start; no `seq` where it had started before. */
+type StartRow = { place: number; task_id: TaskId; seq: number | null; at: Date };
 type RenewRow = { place: number; cancel_requested: boolean | null; draining: boolean };
 
 const INPUT = `
@@ -162,11 +168,13 @@ select i.place::int as place, h.cancel_requested, x.draining
 from input i join executors x on x.id = i.executor_id left join held h using (place)`;
 
 const START = `
-with ${INPUT}, ${HELD_ROWS},
+with clock as materialized (select dsec_now() as at), ${INPUT}, ${HELD_ROWS},
 started as (
-  update leases l set started_at = dsec_now(), started_seq = l.last_seq + 1, last_seq = l.last_seq + 1
+  update leases l set started_at = (select at from clock), started_seq = l.last_seq + 1, last_seq = l.last_seq + 1
   where l.id = any (array(select h.id from held h)) and l.started_at is null
+  returning l.id, l.started_seq
 )
-select place::int as place, task_id from held`;
+select h.place::int as place, h.task_id, s.started_seq as seq, c.at
+from clock c cross join held h left join started s on s.id = h.id`;
 
 const STANDINGS = standings(INPUT, "");

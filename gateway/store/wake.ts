@@ -1,10 +1,11 @@
+import type { TaskEvent } from "#core/wire/tasks.ts";
 import type { Topic, Wake } from "#gateway/ports.ts";
 
 /** How long a wait goes on at most before its caller looks again: the polling underneath. */
 export const WAKE_POLL_MS = 1_000;
 
 export type LocalWake = Wake & {
-  /** Wakes every waiter, as after a time in which wake-ups may have been missed. */
+  /** Wakes everybody, as after a time in which wake-ups may have been missed. */
   notifyAll(): void;
   close(): void;
 };
@@ -12,36 +13,43 @@ export type LocalWake = Wake & {
 /** Wakes waiters of this process. Enough where one process is the whole gateway; others build on it. */
 export function createLocalWake(options: { pollMs?: number } = {}): LocalWake {
   const pollMs = options.pollMs ?? WAKE_POLL_MS;
-  const waiters = new Map<Topic, Set<() => void>>();
+  const followers = new Map<Topic, Set<(told: readonly TaskEvent[]) => void>>();
 
-  function wakeTopic(topic: Topic): void {
-    for (const resolve of [...(waiters.get(topic) ?? [])]) resolve();
+  function wakeTopic(topic: Topic, told: readonly TaskEvent[] = []): void {
+    for (const onWake of [...(followers.get(topic) ?? [])]) onWake(told);
+  }
+
+  function follow(topic: Topic, onWake: (told: readonly TaskEvent[]) => void): () => void {
+    const set = followers.get(topic) ?? new Set();
+    followers.set(topic, set.add(onWake));
+    return () => {
+      set.delete(onWake);
+      if (set.size === 0 && followers.get(topic) === set) followers.delete(topic);
+    };
   }
 
   return {
+    follow,
     wait(topic, ms, signal) {
       return new Promise((resolve) => {
         if (signal?.aborted) return resolve();
         const done = () => {
           clearTimeout(timer);
           signal?.removeEventListener("abort", done);
-          const others = waiters.get(topic);
-          others?.delete(done);
-          if (others?.size === 0) waiters.delete(topic);
+          unfollow();
           resolve();
         };
         const timer = setTimeout(done, Math.max(0, Math.min(ms, pollMs)));
         signal?.addEventListener("abort", done);
-        const set = waiters.get(topic) ?? new Set();
-        waiters.set(topic, set.add(done));
+        const unfollow = follow(topic, done);
       });
     },
     notify: wakeTopic,
     notifyAll() {
-      for (const topic of [...waiters.keys()]) wakeTopic(topic);
+      for (const topic of [...followers.keys()]) wakeTopic(topic);
     },
     close() {
-      for (const topic of [...waiters.keys()]) wakeTopic(topic);
+      for (const topic of [...followers.keys()]) wakeTopic(topic);
     },
   };
 }

@@ -3,6 +3,7 @@ import { type LeaseId, newId, type TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { AXES, type Axis } from "#core/resources.ts";
 import { toWire } from "#core/wire/common.ts";
+import type { TaskEvent } from "#core/wire/tasks.ts";
 import {
   attestationOf,
   claim,
@@ -453,6 +454,34 @@ onBothDatabases((context) => {
       else process.env.TZ = zone;
     }
     expect((await complete(store, holder, lease)).id).toBe(task.id);
+  });
+
+  test("what is told to followers is what is stored, with its numbers", async () => {
+    const { store, wake } = context;
+    const [keyId, executorId] = [await newKey(store), await newExecutor(store)];
+    await submitMany(store, keyId, 2);
+    const leases = await store.acquireLeases(executorId, ROOMY, 2);
+    const told = leases.map(() => [] as TaskEvent[]);
+    const unfollow = leases.map((lease, i) =>
+      wake.follow(`task:${lease.task_id as TaskId}`, (events) => void told[i]!.push(...events)),
+    );
+    await Promise.all(leases.map((lease) => store.startLease(executorId, holdOf(lease))));
+    await store.startLease(executorId, holdOf(leases[0]!)); // again: nothing new to tell
+    const events = Array.from({ length: 10 }, (_, i) => {
+      const hold = holdOf(leases[i % 2]!);
+      return i < 8
+        ? { type: "stdout" as const, ...hold, offset: i, data: btoa(`${i}`) }
+        : { type: "truncated" as const, ...hold, stream: "stdout" as const };
+    });
+    await Promise.all([
+      store.appendEvents(executorId, events.slice(0, 4)),
+      store.appendEvents(executorId, events.slice(4)),
+    ]);
+    for (const stop of unfollow) stop();
+    for (const [i, lease] of leases.entries()) {
+      expect(told[i]).toEqual(await store.listEvents(lease.task_id as TaskId, 2, 1000));
+      expect(told[i]).toHaveLength(6);
+    }
   });
 
   test("output of many leases in one call keeps each lease's order, and only the lost are refused", async () => {

@@ -10,7 +10,7 @@ import { toWire } from "#core/wire/common.ts";
 import type { Hold, Lease } from "#core/wire/leases.ts";
 import { type Result, type TaskRequest, TaskSpecSchema } from "#core/wire/tasks.ts";
 import { openPglite } from "#gateway/node/pglite.ts";
-import type { Store } from "#gateway/ports.ts";
+import type { Store, Wake } from "#gateway/ports.ts";
 import { endedWithoutResult } from "#gateway/store/ends.ts";
 import { migrate } from "#gateway/store/migrate.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
@@ -19,7 +19,7 @@ import { createStore } from "#gateway/store/store.ts";
 import { createLocalWake } from "#gateway/store/wake.ts";
 import { type PostgresServer, startPostgres } from "#test/support/postgres.ts";
 
-export type Context = { store: Store; sql: Sql };
+export type Context = { store: Store; sql: Sql; wake: Wake };
 
 /** Runs the same promises on PGlite and on a real PostgreSQL, each with a store of its own for the whole block. */
 export function onBothDatabases(
@@ -29,7 +29,8 @@ export function onBothDatabases(
     const context = {} as Context;
     beforeAll(async () => {
       const { sql } = await openPglite(null);
-      Object.assign(context, { sql, store: createStore({ sql, wake: createLocalWake() }) });
+      const wake = createLocalWake();
+      Object.assign(context, { sql, wake, store: createStore({ sql, wake }) });
     });
     afterAll(() => context.store?.close());
     promises(context, "PGlite");
@@ -41,7 +42,8 @@ export function onBothDatabases(
       server = await startPostgres();
       const sql = postgresSql(await server.emptyDatabase());
       await migrate(sql);
-      Object.assign(context, { sql, store: createStore({ sql, wake: createLocalWake() }) });
+      const wake = createLocalWake();
+      Object.assign(context, { sql, wake, store: createStore({ sql, wake }) });
     });
     afterAll(async () => {
       await context.store?.close();
