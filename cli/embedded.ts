@@ -2,11 +2,16 @@ import { startExecutor } from "#executor/main.ts";
 import { type GatewaySettings, type OpenGateway, openGateway } from "./compose.ts";
 import type { Log } from "./log.ts";
 
+export type EmbeddedSettings = GatewaySettings & {
+  /** The URL of a Redis that keeps the agents' memory in place of the data folder. */
+  memoryRedis?: string | undefined;
+};
+
 /**
  * A gateway on embedded defaults and one executor that calls it without HTTP. `close` lets the executor finish what
  * it runs first.
  */
-export async function openEmbedded(settings: GatewaySettings): Promise<OpenGateway> {
+export async function openEmbedded(settings: EmbeddedSettings): Promise<OpenGateway> {
   const opened = await openGateway(settings);
   try {
     const executor = await startExecutor({
@@ -14,6 +19,7 @@ export async function openEmbedded(settings: GatewaySettings): Promise<OpenGatew
       token: opened.adminKey,
       dataDirectory: opened.folder.executor,
       fetch: opened.gateway.fetch,
+      redisUrl: settings.memoryRedis,
       log: settings.log satisfies Log,
     });
     return {

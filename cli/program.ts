@@ -105,6 +105,22 @@ export function privateNetworkOption(): Option {
   });
 }
 
+export function memoryRedisOption(): Option {
+  return new Option(
+    "--memory-redis <url>",
+    "keep the agents' memory in this Redis, which executors may share, in place of the data folder",
+  )
+    .env("DSEC_MEMORY_REDIS")
+    .argParser((text: string) => {
+      const url = URL.parse(text);
+      if (url !== null && /^rediss?:$/.test(url.protocol) && url.hostname !== "") return text;
+      // Not shown: it may hold a password.
+      throw usageError(
+        "--memory-redis must be redis://[user:password@]host[:port][/number], or rediss:// for TLS",
+      );
+    });
+}
+
 /** The command line itself is wrong: told apart from a failed operation by its exit code. */
 export class UsageError extends DsecError {}
 

@@ -3,13 +3,23 @@ import { WIRE_NAME } from "#core/resources.ts";
 import { type Executor, startExecutor } from "#executor/main.ts";
 import { makeDataFolder } from "../data-folder.ts";
 import { jsonLog, plainLog } from "../log.ts";
-import { type Command, dataOption, examples, note, Option, onStopSignal, usageError } from "../program.ts";
+import {
+  type Command,
+  dataOption,
+  examples,
+  memoryRedisOption,
+  note,
+  Option,
+  onStopSignal,
+  usageError,
+} from "../program.ts";
 
 type Options = {
   gateway?: string;
   token?: string;
   data: string;
   offer?: [string, number][];
+  memoryRedis?: string;
   logJson?: boolean;
 };
 
@@ -29,6 +39,7 @@ export function define(command: Command): void {
       `what to offer in place of what is measured (${AXES.join(", ")}); repeatable`,
       offered,
     )
+    .addOption(memoryRedisOption())
     .option("--log-json", "log JSON lines, also what is routine")
     .action(execute);
   examples(command, [
@@ -38,8 +49,8 @@ export function define(command: Command): void {
   command.addHelpText(
     "after",
     "\nNeeds root: it makes namespaces, mounts and cgroups (see dsec doctor). The first SIGTERM or Ctrl-C drains: what\n" +
-      "runs may finish; the second ends at once. A token on the command line can be seen by every user of the host; the\n" +
-      "environment cannot.",
+      "runs may finish; the second ends at once. A token or password on the command line can be seen by every user of the\n" +
+      "host; the environment cannot.",
   );
 }
 
@@ -64,6 +75,7 @@ async function execute(options: Options): Promise<void> {
       token: options.token,
       dataDirectory: folder.executor,
       capacity: Object.fromEntries(options.offer ?? []),
+      redisUrl: options.memoryRedis,
       log: options.logJson ? jsonLog() : plainLog(),
       signal: starting.signal,
     });

@@ -10,6 +10,7 @@ import {
   EXIT,
   examples,
   jsonOption,
+  memoryRedisOption,
   note,
   Option,
   onStopSignal,
@@ -28,6 +29,7 @@ type Options = {
   once?: boolean;
   json?: boolean;
   privateNetwork?: string[];
+  memoryRedis?: string;
 };
 
 export function define(command: Command): void {
@@ -46,6 +48,7 @@ export function define(command: Command): void {
     .option("--issuer <url>", "what attestations name as their issuer")
     .addOption(dataOption())
     .addOption(privateNetworkOption())
+    .addOption(memoryRedisOption())
     .addOption(jsonOption())
     .action(up);
   examples(command, [

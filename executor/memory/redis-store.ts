@@ -15,28 +15,24 @@ export type RedisMemoryOptions = {
 /**
  * Memory in Redis 6.2 or later, for namespaces that several executors share. All keys of a namespace carry one hash
  * tag, so that a cluster keeps them in one slot.
- * @throws STORE_UNAVAILABLE when Redis does not answer: here at once, and later for each operation without delay
+ * @throws STORE_UNAVAILABLE when Redis does not answer: here at once, and later for each operation without delay;
+ * CONFIG_INVALID for a URL of another kind
  */
 export async function connectRedisMemoryStore(options: RedisMemoryOptions): Promise<MemoryStore> {
   const { now, onConnectionError = () => {} } = options;
-  const client = createClient({
-    url: options.url,
-    scripts: REDIS_SCRIPTS,
-    // An agent waits for each answer: a refusal now is better than an answer after the outage.
-    disableOfflineQueue: true,
-    socket: {
-      connectTimeout: 5_000,
-      reconnectStrategy: (attempts, cause) => (connected ? Math.min(50 * 2 ** attempts, 5_000) : cause),
-    },
-  });
   let connected = false;
+  const client = clientOf(options.url, (attempts, cause) =>
+    connected ? Math.min(50 * 2 ** attempts, 5_000) : cause,
+  );
+  // Errors name the server, never the URL: that may hold a password.
+  const where = `memory in Redis at ${new URL(options.url).host}`;
   client.on("error", (error: Error) => onConnectionError(error));
   try {
     await client.connect();
     connected = true;
   } catch (cause) {
     client.destroy();
-    throw unavailable(cause);
+    throw new DsecError("STORE_UNAVAILABLE", `${where}: ${reasonOf(cause)}`, { cause });
   }
 
   type ScriptName = keyof typeof REDIS_SCRIPTS;
@@ -46,7 +42,11 @@ export async function connectRedisMemoryStore(options: RedisMemoryOptions): Prom
     try {
       return (await client[name](keysOf(namespace), [time, ...values])) as ScriptReply;
     } catch (cause) {
-      throw unavailable(cause);
+      throw new DsecError(
+        "STORE_UNAVAILABLE",
+        `${where}: ${reasonOf(cause)}; a write that was under way may have been made: read it again`,
+        { cause },
+      );
     }
   }
 
@@ -159,11 +159,25 @@ function pairs(flat: string[]): [string, string][] {
   return result;
 }
 
-function unavailable(cause: unknown): DsecError {
-  const why = (cause as Error).message || (cause as Error).name;
-  return new DsecError(
-    "STORE_UNAVAILABLE",
-    `memory in Redis: ${why}; a write that was under way may have been made: read it again`,
-    { cause },
-  );
+function reasonOf(cause: unknown): string {
+  const { message, name } = cause as Error;
+  return message || name;
+}
+
+function clientOf(url: string, reconnectStrategy: (attempts: number, cause: Error) => number | Error) {
+  try {
+    return createClient({
+      url,
+      scripts: REDIS_SCRIPTS,
+      // An agent waits for each answer: a refusal now is better than an answer after the outage.
+      disableOfflineQueue: true,
+      socket: { connectTimeout: 5_000, reconnectStrategy },
+    });
+  } catch {
+    // Its own error holds the URL, and so the password.
+    throw new DsecError(
+      "CONFIG_INVALID",
+      "the URL of the memory's Redis must be redis://[user:password@]host[:port][/number], or rediss:// for TLS",
+    );
+  }
 }

@@ -64,10 +64,13 @@ test("wrong usage is exit code 2, says what is wrong and reads nothing", async (
     [["task", "submit", "--memory", "5", "--", "true"], /--memory must be a size with its unit/],
     [["task", "submit", "--cpu", "1e3", "--", "true"], /--cpu must be a number of cores/],
     [["executor", "--gateway", "http://127.0.0.1:1", "--offer", "wheels=4"], /--offer must be AXIS=AMOUNT/],
+    [["up", "--memory-redis", "http://user:hidden@localhost"], /--memory-redis must be redis:/],
+    [["executor", "--memory-redis=localhost:6379"], /--memory-redis must be redis:/],
   ];
   for (const [words, says] of wrong) {
     const ended = await dsec(words, { cwd: folder });
     expect(ended.stderr, words.join(" ")).toMatch(says);
+    expect(ended.stderr, words.join(" ")).not.toContain("hidden");
     expect(ended.code, words.join(" ")).toBe(2);
   }
 });

@@ -45,10 +45,11 @@ export class ChannelRig implements AsyncDisposable {
   onAnswer: (request: Request, answer: Response) => Response | Promise<Response> = (_request, answer) =>
     answer;
 
-  static async open(): Promise<ChannelRig> {
+  /** @param options.redisUrl keeps memory there */
+  static async open({ redisUrl }: { redisUrl?: string } = {}): Promise<ChannelRig> {
     const proxy = await openTestProxy();
     const directory = await mkdtemp(join(tmpdir(), "dsec-channel-"));
-    const services = await AgentServices.open({ dataDirectory: directory });
+    const services = await AgentServices.open({ dataDirectory: directory, redisUrl });
     const identity = await openIdentity(directory);
     const { secret } = await proxy.gateway.client("executors:enrol");
     let rig: ChannelRig | null = null;

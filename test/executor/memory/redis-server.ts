@@ -7,8 +7,11 @@ import { freePort } from "#test/support/free-port.ts";
 
 export type RedisServer = { url: string; port: number; stop(): Promise<void> };
 
-/** A Redis of the test's own, on a free or the given port of 127.0.0.1, that keeps nothing. Debian package `redis-server`. */
-export async function startRedis(samePort?: number): Promise<RedisServer> {
+/**
+ * A Redis of the test's own, on a free or the given port of 127.0.0.1, that keeps nothing. Debian package `redis-server`.
+ * With a password, its URL holds it.
+ */
+export async function startRedis(samePort?: number, password?: string): Promise<RedisServer> {
   const folder = await mkdtemp(join(tmpdir(), "dsec-redis-"));
   const port = samePort ?? (await freePort());
   const settings = [
@@ -22,11 +25,12 @@ export async function startRedis(samePort?: number): Promise<RedisServer> {
     "",
     "--appendonly",
     "no",
+    ...(password === undefined ? [] : ["--requirepass", password]),
   ];
   const server = spawn("/usr/bin/redis-server", settings, { stdio: ["ignore", "pipe", "inherit"] });
   await ready(server);
   return {
-    url: `redis://127.0.0.1:${port}`,
+    url: `redis://${password === undefined ? "" : `:${password}@`}127.0.0.1:${port}`,
     port,
     async stop() {
       const exit = once(server, "exit");

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { inspect } from "node:util";
 import { createClient } from "redis";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectRedisMemoryStore } from "#executor/memory/redis-store.ts";
@@ -258,6 +259,18 @@ test("two executors on one Redis see each other's writes", async () => {
   await one.close();
   await two.close();
   await server.stop();
+});
+
+test.each([
+  ["redis://user:hidden@127.0.0.1:1", "STORE_UNAVAILABLE"],
+  ["redis://user:hidden@127.0.0.1:1/first", "CONFIG_INVALID"],
+  ["redis://user:hidden%zz@127.0.0.1:1", "CONFIG_INVALID"],
+  ["http://user:hidden@127.0.0.1:1", "CONFIG_INVALID"],
+  ["redis://user:hidden@[", "CONFIG_INVALID"],
+])("the password in %s is in no error", async (url, code) => {
+  const failed = await connectRedisMemoryStore({ url }).catch((error: unknown) => error);
+  expect(failed).toMatchObject({ code });
+  expect(inspect(failed, { depth: 10, showHidden: true })).not.toContain("hidden");
 });
 
 test("while Redis is away each operation is refused at once, and works again when it is back", async () => {
