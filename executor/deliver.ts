@@ -7,6 +7,7 @@ import { outputFile } from "./collect.ts";
 import { wireText } from "./evidence.ts";
 import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
 import { untilAnswered } from "./retry.ts";
+import type { KeptTrace } from "./trace/collector.ts";
 
 const PARALLEL_UPLOADS = 16;
 
@@ -46,24 +47,32 @@ export async function deliver(
   }
 }
 
+/** What is said of a fault: evidence where there is any, and the trace that it names. */
+export type Failure = {
+  message: string;
+  evidence: string | null;
+  trace?: KeptTrace | null;
+};
+
 /** Tells the gateway that a fault of ours ended the attempt. No-op where the lease is held no more. */
-export async function failLease(
-  hold: Hold,
-  failure: { message: string; evidence: string | null },
-  options: Options,
-): Promise<void> {
+export async function failLease(hold: Hold, failure: Failure, options: Options): Promise<void> {
   const { client, signal, onFailure } = options;
+  const { trace } = failure;
   const fail = async (evidence: string | null) => {
     const request = { fence: hold.fence, message: failure.message, evidence };
     await untilAnswered(() => client.fail(hold.lease_id, request, signal), { signal, onFailure });
   };
   try {
+    if (trace) {
+      const content = await openAsBlob(trace.path);
+      await untilAnswered(() => client.putBlob(hold, trace.digest, content, signal), { signal, onFailure });
+    }
     await fail(failure.evidence);
   } catch (error) {
     if (isLeaseLost(error)) return;
-    if (failure.evidence === null || !(error instanceof DsecError) || signal.aborted) throw error;
+    if (failure.evidence === null || signal.aborted) throw error;
     // That the attempt failed is to be known even where the evidence of it is not believed.
-    onFailure(error);
+    if (error instanceof DsecError) onFailure(error);
     await fail(null);
   }
 }
@@ -82,10 +91,10 @@ async function upload(finish: Finish, folder: AttemptFolder, options: Options): 
 }
 
 /** Where each content of the result lies. No bytes have no file and need no upload. */
-function filesByDigest({ complete, events }: Finish, folder: AttemptFolder): Map<Digest, string> {
+function filesByDigest({ complete, trace }: Finish, folder: AttemptFolder): Map<Digest, string> {
   const { result } = complete;
   const files = new Map<Digest, string>();
-  if (events !== null && events.size > 0) files.set(events.digest as Digest, folder.events);
+  if (trace !== null) files.set(trace.digest as Digest, trace.path);
   for (const { digest, size } of result.outputs) {
     if (size > 0) files.set(digest as Digest, outputFile(folder.outputs, digest));
   }

@@ -57,7 +57,10 @@ export class LauncherKeeper {
       this.#onLost(error);
       const livedWell = performance.now() - startedAtMs > LIVED_WELL_MS;
       this.#launcher = this.#restart(livedWell ? 1 : starts + 1);
-      this.#launcher.catch((cause) => this.#broken.reject(cause));
+      this.#launcher.catch((cause) => {
+        // Closing gives a restart up, which is no loss.
+        if (!this.#closing.signal.aborted) this.#broken.reject(cause);
+      });
     });
   }
 

@@ -226,7 +226,7 @@ class RunningExecutor implements Executor {
     made.launcher.broken.catch((error: DsecError) => {
       made.options.log({ level: "error", message: error.message });
       this.#ended.reject(error);
-      void this.close();
+      this.close().catch(() => {}); // `done` tells it
     });
     this.#puller.offer();
   }

@@ -14,7 +14,7 @@ import type { ImageStore } from "./images/store.ts";
 import { type HeldLease, type Leases, stopOf } from "./leases.ts";
 import { launchFailed } from "./outcome.ts";
 import { untilAnswered } from "./retry.ts";
-import { runInSandbox, type SandboxParts, withoutOutputs } from "./sandbox-run.ts";
+import { Interrupted, runInSandbox, type SandboxParts, withoutOutputs } from "./sandbox-run.ts";
 
 /** What became of an attempt, told as it happens. */
 export type AttemptEvent = { taskId: string; leaseId: string } & (
@@ -49,9 +49,11 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
   let started = Promise.resolve();
   const begin = () => (started = start(held, parts, tell));
   let destroyed: Promise<void> = Promise.resolve();
+  let channel: ChannelRecord | null = null;
   try {
     folder = await AttemptFolder.create(parts.attemptsDirectory, hold);
     const ended = await endOf(held, folder, begin, parts);
+    ({ channel } = ended);
     destroyed = ended.destroyed.finally(freed);
     destroyed.catch(parts.onFailure);
     await started;
@@ -63,7 +65,8 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
     tell({ type: await deliver(finish, folder, { ...parts, signal: parts.closing, flushed }) });
     await folder.remove();
   } catch (error) {
-    if (await giveUp(held, error, parts, tell)) await folder?.remove();
+    const [fault, passed] = error instanceof Interrupted ? [error.cause, error.channel] : [error, channel];
+    if (await giveUp(held, fault, passed, parts, tell)) await folder?.remove();
   } finally {
     parts.live.drop(lease.lease_id);
     await destroyed.catch(() => {}); // told above
@@ -125,7 +128,7 @@ async function endOf(
     return {
       imageDigest: image.digest,
       lived: null,
-      channel: null,
+      channel: error instanceof Interrupted ? error.channel : null,
       result: emptyResult(outcome),
       destroyed: Promise.resolve(),
     };
@@ -147,7 +150,7 @@ async function signFinish(held: HeldLease, ended: Ended, parts: RunParts): Promi
     const { imageDigest, lived, channel } = ended;
     const facts = { ...parts, lease, imageDigest, lived, channel, result };
     const evidence = await signEvidence(buildEvidence(facts), parts.identity.sign);
-    return { hold, complete: { fence: hold.fence, result, evidence }, events: channel?.events ?? null };
+    return { hold, complete: { fence: hold.fence, result, evidence }, trace: channel?.trace ?? null };
   };
   try {
     return await sign(ended.result);
@@ -164,6 +167,7 @@ async function signFinish(held: HeldLease, ended: Ended, parts: RunParts): Promi
 async function giveUp(
   held: HeldLease,
   error: unknown,
+  channel: ChannelRecord | null,
   parts: RunParts,
   tell: (event: Told) => void,
 ): Promise<boolean> {
@@ -179,8 +183,8 @@ async function giveUp(
     } else {
       if (signal.aborted) return false;
       const message = describeFailure(error);
-      const evidence = await failureEvidence(held, message, parts);
-      await failLease(hold, { message, evidence }, { ...parts, signal });
+      const evidence = await failureEvidence(held, message, channel, parts);
+      await failLease(hold, { message, evidence, trace: channel?.trace ?? null }, { ...parts, signal });
       tell({ type: "failed", message });
     }
   } catch (failure) {
@@ -193,7 +197,12 @@ async function giveUp(
 }
 
 /** Evidence that a fault of ours ended the attempt; null where not even the image is known. */
-async function failureEvidence(held: HeldLease, message: string, parts: RunParts): Promise<string | null> {
+async function failureEvidence(
+  held: HeldLease,
+  message: string,
+  channel: ChannelRecord | null,
+  parts: RunParts,
+): Promise<string | null> {
   const { lease } = held;
   const name = lease.spec.image;
   const found = await findImage(name, parts).catch(() => null);
@@ -204,7 +213,7 @@ async function failureEvidence(held: HeldLease, message: string, parts: RunParts
     lease,
     imageDigest,
     lived: null,
-    channel: null,
+    channel,
     result: emptyResult(launchFailed(message)),
   };
   return signEvidence(buildEvidence(facts), parts.identity.sign);

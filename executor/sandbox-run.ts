@@ -48,10 +48,20 @@ export type Ran = {
   destroyed: Promise<void>;
 };
 
+/** A fault of ours ended a sandbox, and this is what had passed through its channel until then. */
+export class Interrupted extends Error {
+  readonly channel: ChannelRecord;
+
+  constructor(cause: unknown, channel: ChannelRecord) {
+    super("a fault of the executor's ended the sandbox", { cause });
+    this.channel = channel;
+  }
+}
+
 /**
  * Runs the command of a lease in a sandbox: inputs, plan, launch, output as it comes, the end, the files it left.
- * Rejects, with nothing left behind, where a fault of ours kept the command from its end, and with the `Stop` where the
- * attempt was stopped before there was a sandbox.
+ * Rejects, with nothing left behind, where a fault of ours kept the command from its end (`Interrupted` where it had a
+ * channel), and with the `Stop` where the attempt was stopped before there was a sandbox.
  * @param start tells the gateway that the command runs; called with the launch. Live output is sent once it has resolved.
  */
 export async function runInSandbox(
@@ -96,6 +106,13 @@ export async function runInSandbox(
     const ran = await followSandbox(await launching, doors.egress, held, folder, started, parts.live);
     await doors.egress.close();
     return { ...ran, channel: await closed(channel!, ran.destroyed, parts.closing) };
+  } catch (error) {
+    const stop = stopOf(held);
+    if (channel === null || stop === "lost" || stop === "released") throw error;
+    // Calls were perhaps made: the attempt's evidence must name them, however it ended.
+    await (egress as Egress | null)?.close();
+    const record = await (channel as Channel).close(parts.closing).catch(() => null);
+    throw record === null ? error : new Interrupted(error, record);
   } finally {
     await (egress as Egress | null)?.close();
     if (channel !== null) await parts.channels.end(channel);

@@ -2,9 +2,12 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import type { Digest } from "#core/ids.ts";
+import type { AttestationClaims } from "#core/wire/attestations.ts";
 import type { TaskEvent } from "#core/wire/tasks.ts";
 import { openIdentity } from "#executor/identity.ts";
 import { ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
+import { claimsOf, openTestProxy, reach } from "#test/gateway/proxy/proxy-under-test.ts";
 import { eventually, Rig } from "./executor-under-test.ts";
 import { processesOf, processesWith } from "./host.ts";
 
@@ -224,6 +227,34 @@ test("a lost launcher fails its attempts, comes back by itself, and the tasks ar
   expect(task).toMatchObject({ state: "succeeded", attempts: 2 });
   expect(stdout.toString()).toBe("begun\nended\n");
   expect(new Set(outputOf(await eventsOf(id)).map(({ fence }) => fence)).size).toBe(2);
+});
+
+test("an attempt that a fault of ours ends is attested with the calls that it had made", async () => {
+  const proxy = await openTestProxy();
+  const calling = await Rig.open(proxy.gateway);
+  try {
+    await calling.start();
+    const { url, port } = await proxy.serve((_request, response) => response.end("here"));
+    const script = `dsec-tool api-call --url ${url}/ > /dev/null; echo begun; sleep 60`;
+    const { id } = await calling.submit({ command: ["sh", "-c", script], retries: 0, policy: reach(port) });
+    await calling.begun(id);
+    const [launcher] = await processesWith("dsec-launcher", process.pid);
+    process.kill(launcher!, "SIGKILL");
+    const { task, attestations } = await calling.finished(id);
+    expect(task.state).toBe("dead");
+    expect(attestations).toHaveLength(1);
+    const { dsec } = claimsOf<AttestationClaims>(attestations[0]!.jwt);
+    expect(dsec.result.outcome.reason).toBe("launch_failed");
+    expect(dsec.calls.count).toBe(1);
+    const { receipts_root } = await proxy.gateway.store.summarizeCalls(id as never, 1);
+    expect(dsec.calls.receipts_root).toBe(receipts_root);
+    // The log that says what led there is kept too.
+    expect(dsec.trace!.count).toBeGreaterThanOrEqual(2);
+    expect(await proxy.gateway.ports.blobs.size(dsec.trace!.digest as Digest)).toBe(dsec.trace!.size);
+  } finally {
+    await calling[Symbol.asyncDispose]();
+    await proxy.close();
+  }
 });
 
 test("a refused token ends the start with the gateway's code and leaves no launcher behind", async () => {
