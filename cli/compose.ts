@@ -1,3 +1,6 @@
+import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
+import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { SCOPES } from "#core/wire/keys.ts";
 import { mintKey } from "#gateway/auth-keys.ts";
@@ -33,6 +36,8 @@ export type GatewaySettings = {
   keys?: ((folder: DataFolder) => Promise<KeyRing>) | undefined;
   /** Addresses and blocks that tasks' policies may open although they are not public. */
   privateNetworks?: string[] | undefined;
+  /** Path of a file of authorities that upstreams may be certified by beside Mozilla's, in PEM. */
+  upstreamCa?: string | undefined;
   log: Log;
 };
 
@@ -86,6 +91,7 @@ export async function openGateway(settings: GatewaySettings): Promise<OpenGatewa
       },
       host: settings.host,
       port: settings.port,
+      upstreamAuthorities: readAuthorities(settings.upstreamCa),
     });
     closers.push(() => gateway.close());
     writeServing(folder, gateway.url);
@@ -95,6 +101,25 @@ export async function openGateway(settings: GatewaySettings): Promise<OpenGatewa
     await close();
     throw error;
   }
+}
+
+function readAuthorities(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined;
+  const refused = (why: string) =>
+    new DsecError("CONFIG_INVALID", `--upstream-ca ${path}: ${why}; name a file of certificates in PEM`);
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    throw refused(`it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+  try {
+    createSecureContext({ ca: text });
+  } catch {
+    throw refused("it holds something else");
+  }
+  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw refused("it holds no certificate");
+  return text;
 }
 
 async function openDatabase(folder: DataFolder, settings: GatewaySettings) {

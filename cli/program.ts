@@ -105,6 +105,13 @@ export function privateNetworkOption(): Option {
   });
 }
 
+export function upstreamCaOption(): Option {
+  return new Option(
+    "--upstream-ca <pem>",
+    "file of authorities that tools may be certified by beside the public ones",
+  ).env("DSEC_UPSTREAM_CA");
+}
+
 export function memoryRedisOption(): Option {
   return new Option(
     "--memory-redis <url>",

@@ -11,6 +11,7 @@ import {
   Option,
   onStopSignal,
   privateNetworkOption,
+  upstreamCaOption,
   usageError,
   wholeNumber,
 } from "../program.ts";
@@ -22,6 +23,7 @@ type Options = {
   issuer?: string;
   database?: string;
   privateNetwork?: string[];
+  upstreamCa?: string;
   logJson?: boolean;
   hsmLibrary?: string;
   hsmToken?: string;
@@ -54,6 +56,7 @@ export function define(command: Command): void {
     )
     .addOption(dataOption())
     .addOption(privateNetworkOption())
+    .addOption(upstreamCaOption())
     .option("--log-json", "log JSON lines, also what is routine")
     .option("--hsm-library <so>", "sign with a hardware module: its PKCS#11 library (PIN in DSEC_HSM_PIN)")
     .option("--hsm-token <label>", "label of the token")
@@ -100,6 +103,7 @@ async function serve(options: Options): Promise<void> {
     issuer: options.issuer,
     database: options.database,
     privateNetworks: options.privateNetwork,
+    upstreamCa: options.upstreamCa,
     keys: hsm?.open,
     log: options.logJson ? jsonLog() : plainLog(),
   });

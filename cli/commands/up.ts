@@ -16,6 +16,7 @@ import {
   onStopSignal,
   printJson,
   privateNetworkOption,
+  upstreamCaOption,
   wholeNumber,
 } from "../program.ts";
 import { duration, paintFor } from "../terminal.ts";
@@ -29,6 +30,7 @@ type Options = {
   once?: boolean;
   json?: boolean;
   privateNetwork?: string[];
+  upstreamCa?: string;
   memoryRedis?: string;
 };
 
@@ -48,6 +50,7 @@ export function define(command: Command): void {
     .option("--issuer <url>", "what attestations name as their issuer")
     .addOption(dataOption())
     .addOption(privateNetworkOption())
+    .addOption(upstreamCaOption())
     .addOption(memoryRedisOption())
     .addOption(jsonOption())
     .action(up);

@@ -10,6 +10,7 @@ import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../ports.ts";
 import { ACCEPT_ENCODING, decodedBody, isDecodingError } from "./decode.ts";
+import { trustedAuthorities } from "./trust.ts";
 
 /** Every address of a name; rejects where there is none. */
 export type Resolve = (name: string) => Promise<string[]>;
@@ -25,7 +26,8 @@ const CONNECT_TIMEOUT_MS = 10_000;
  * @param ca certificates that are trusted beside Mozilla's, in PEM
  */
 export function pinnedUpstream(options: { resolve?: Resolve; ca?: string | string[] } = {}): PinnedUpstream {
-  const { resolve = resolveBySystem, ca } = options;
+  const { resolve = resolveBySystem } = options;
+  const ca = trustedAuthorities(options.ca);
   const pools = new Map<string, Pool>();
 
   /**
@@ -110,7 +112,7 @@ async function resolveBySystem(name: string): Promise<string[]> {
   return (await lookup(name, { all: true, order: "ipv4first" })).map(({ address }) => address);
 }
 
-function pinnedConnector(address: string, ca: string | string[] | undefined): buildConnector.connector {
+function pinnedConnector(address: string, ca: string[] | undefined): buildConnector.connector {
   const family = isIP(address);
   // Asked for every host that is no literal, whatever its name; a literal is the address that was judged.
   const pinned: LookupFunction = (_name, options, done) => {

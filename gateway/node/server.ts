@@ -40,10 +40,12 @@ export async function startGateway(options: {
   host: string;
   /** 0 takes a free one. */
   port: number;
+  /** Authorities that upstreams may be certified by beside Mozilla's, in PEM. */
+  upstreamAuthorities?: string | undefined;
 }): Promise<RunningGateway> {
-  const { ports, host, port } = options;
+  const { ports, host, port, upstreamAuthorities: ca } = options;
   const closing = new AbortController();
-  const upstream = pinnedUpstream();
+  const upstream = pinnedUpstream(ca === undefined ? {} : { ca });
   const { app, gateway } = createGateway(
     { crypto: nodeCrypto, upstream, ...ports },
     { closing: closing.signal },
@@ -55,7 +57,7 @@ export async function startGateway(options: {
     if (!calls(request, response)) void others(request, response);
   });
   await listen(server, host, port);
-  const tunnels = serveTunnels(server, gateway);
+  const tunnels = serveTunnels(server, gateway, ca);
   const sweeper = sweepLeases(ports, closing.signal);
 
   let closed: Promise<void> | undefined;

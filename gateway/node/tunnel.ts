@@ -19,13 +19,19 @@ import type { Gateway } from "../environment.ts";
 import { validateCallHead } from "../proxy/framing.ts";
 import { forwardedResponse } from "../proxy/headers.ts";
 import type { OpenTunnel } from "../proxy/proxy.ts";
+import { trustedAuthorities } from "./trust.ts";
 
 /** How long an executor may take to say what its tunnel is for. */
 const HEAD_TIMEOUT_MS = 10_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Takes the upgrades of `GET /v1/leases/{id}/tunnel?fence=N`. @param ca trusted beside Mozilla's, in PEM */
-export function serveTunnels(server: Server, gateway: Gateway, ca?: string | string[]): { close(): void } {
+/** Takes the upgrades of `GET /v1/leases/{id}/tunnel?fence=N`. @param authorities trusted beside Mozilla's, in PEM */
+export function serveTunnels(
+  server: Server,
+  gateway: Gateway,
+  authorities?: string | string[],
+): { close(): void } {
+  const ca = trustedAuthorities(authorities);
   const sockets = new WebSocketServer({
     noServer: true,
     clientTracking: true,
@@ -78,7 +84,7 @@ function refuse(socket: Duplex, error: unknown): void {
   );
 }
 
-type Tunnel = { caller: ExecutorCaller; hold: Hold; ca: string | string[] | undefined };
+type Tunnel = { caller: ExecutorCaller; hold: Hold; ca: string[] | undefined };
 
 async function serveTunnel(ws: WebSocket, gateway: Gateway, { caller, hold, ca }: Tunnel): Promise<void> {
   const leaving = new AbortController();

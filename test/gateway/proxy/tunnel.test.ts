@@ -1,5 +1,6 @@
 /** Connections that are passed through, over a real gateway on a port: opaque TLS, and WebSockets with their secrets. */
 import { once } from "node:events";
+import { createServer as createHttpsServer, type Server as HttpsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { createServer as createTcpServer, type Server } from "node:net";
 import { Duplex, Readable } from "node:stream";
@@ -23,10 +24,18 @@ let wsPort: number;
 const upgrades: NodeJS.Dict<string | string[]>[] = [];
 let closedSockets = 0;
 const certificate = selfSigned("opaque.test");
+const secureCertificate = selfSigned("secure.test");
+let secureServer: HttpsServer;
+let securePort: number;
 
 beforeAll(async () => {
   proxy = await openTestProxy();
-  running = await startGateway({ ports: proxy.gateway.ports, host: "127.0.0.1", port: 0 });
+  running = await startGateway({
+    ports: proxy.gateway.ports,
+    host: "127.0.0.1",
+    port: 0,
+    upstreamAuthorities: secureCertificate.cert,
+  });
   tls = await proxy.serve((_, response) => response.end("unseen by the gateway"), certificate);
   echo = createTcpServer((socket) => {
     socket.pipe(socket);
@@ -41,7 +50,13 @@ beforeAll(async () => {
     upgrades.push(request.headers);
     socket.on("message", (data, binary) => socket.send(binary ? data : `echo ${data}`, { binary }));
   });
-  for (const name of ["opaque.test", "ws.test"]) proxy.names.set(name, ["127.0.0.1"]);
+  secureServer = createHttpsServer(secureCertificate);
+  const secure = new WebSocketServer({ server: secureServer });
+  secure.on("connection", (socket) => socket.on("message", (data) => socket.send(`secretly ${data}`)));
+  await new Promise<void>((resolve) => secureServer.listen(0, "127.0.0.1", resolve));
+  securePort = (secureServer.address() as AddressInfo).port;
+  for (const name of ["opaque.test", "ws.test", "secure.test", "other.test"])
+    proxy.names.set(name, ["127.0.0.1"]);
   await proxy.client.ok("POST", "/v1/secrets", {
     name: "WS",
     value: "Bearer ws-secret-1",
@@ -58,6 +73,8 @@ beforeAll(async () => {
       },
       { host: "ws.test", port: wsPort, plain_http: true, allow_private: LOOPBACK },
       { host: "ws.test", port: 443 },
+      { host: "secure.test", port: securePort, allow_private: LOOPBACK },
+      { host: "other.test", port: securePort, allow_private: LOOPBACK },
     ],
     secrets: [{ host: "ws.test", header: "Authorization", secret: "WS", plain_http: true }],
   });
@@ -67,6 +84,8 @@ afterAll(async () => {
   echo?.close();
   for (const client of sockets?.clients ?? []) client.terminate();
   sockets?.close();
+  secureServer?.closeAllConnections();
+  secureServer?.close();
   await proxy?.close();
 });
 
@@ -166,6 +185,24 @@ test("a WebSocket is judged, signed and given its secret like any call", async (
   tunnel.bytes.end();
   const end = await tunnel.until("end");
   expect(receiptOf(end)).toMatchObject({ status: 101, opaque: false, fingerprint: null });
+});
+
+test("a WebSocket over TLS opens where an authority of the operator's certifies the upstream, and its name", async () => {
+  const tunnel = await open(`wss://secure.test:${securePort}/chat`, {
+    headers: [
+      ["Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="],
+      ["Sec-WebSocket-Version", "13"],
+    ],
+  });
+  expect(await tunnel.until("head")).toMatchObject({ status: 101 });
+  tunnel.bytes.write(Buffer.from([0x81, 0x82, 0, 0, 0, 0, 0x68, 0x69]));
+  const [frame] = (await once(tunnel.bytes, "data")) as [Buffer];
+  expect(frame.subarray(2).toString()).toBe("secretly hi");
+  tunnel.bytes.end();
+  expect(receiptOf(await tunnel.until("end"))).toMatchObject({ status: 101, opaque: false });
+
+  const impostor = await open(`wss://other.test:${securePort}/chat`);
+  expect(await impostor.until("head")).toMatchObject({ type: "error", code: "UPSTREAM_FAILED" });
 });
 
 test("an upstream that does not upgrade answers, and the tunnel hands it on", async () => {
