@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import type { Engine } from "#trace/format/engine.ts";
+import type { IndexOf } from "#trace/query/needles.ts";
 
 /** zstd and SHA-256 as Node brings them. One call at once, for blocks are small: no thread is waited for. */
 export const nodeEngine: Engine = {
@@ -14,3 +15,7 @@ export const nodeEngine: Engine = {
   // By way of a string, which costs a third of a buffer of its own for each digest.
   sha256: (bytes) => Buffer.from(hash("sha256", bytes, "binary"), "latin1"),
 };
+
+/** Node's own search, at ten bytes a nanosecond. */
+export const nodeIndexOf: IndexOf = (content, wanted, from) =>
+  Buffer.from(content.buffer, content.byteOffset, content.length).indexOf(wanted, from);

@@ -3,23 +3,28 @@ import type { EventType } from "#trace/events/event.ts";
 import type { EventView } from "./event-view.ts";
 import { globOf } from "./glob.ts";
 import { type Constants, type Meaning, meaningOf, type Read, type Surroundings } from "./names.ts";
-import { anyContains } from "./needles.ts";
+import { anyContains, type Haystack } from "./needles.ts";
 import type { Expression, Operator } from "./parse.ts";
 import { equal, isNumber, type Value } from "./value.ts";
 
 /** A boolean where no event of the type can change it. */
 export type Test = boolean | ((view: EventView, around: Surroundings) => boolean);
 
-export function compile(expression: Expression, type: EventType, constants: Constants): Test {
+export function compile(
+  expression: Expression,
+  type: EventType,
+  constants: Constants,
+  haystack: Haystack,
+): Test {
   switch (expression.kind) {
     case "and":
-      return every(expression.of.map((part) => compile(part, type, constants)));
+      return every(expression.of.map((part) => compile(part, type, constants, haystack)));
     case "or": {
-      const negated = every(expression.of.map((part) => not(compile(part, type, constants))));
+      const negated = every(expression.of.map((part) => not(compile(part, type, constants, haystack))));
       return not(negated);
     }
     case "not":
-      return not(compile(expression.of, type, constants));
+      return not(compile(expression.of, type, constants, haystack));
     case "exists": {
       const meaning = meaningOf(expression.of, type, constants);
       if (meaning === null) return false;
@@ -28,7 +33,7 @@ export function compile(expression: Expression, type: EventType, constants: Cons
       return (view, around) => isThere(meaning.read(view, around));
     }
     case "compare":
-      return compare(expression, type, constants);
+      return compare(expression, type, constants, haystack);
     case "name":
     case "literal":
     case "arithmetic": {
@@ -58,9 +63,10 @@ function compare(
   { operator, left, right }: Extract<Expression, { kind: "compare" }>,
   type: EventType,
   constants: Constants,
+  haystack: Haystack,
 ): Test {
   if (left.kind === "name" && left.path[0] === "any") {
-    return anyContains((right as { value: string }).value);
+    return anyContains((right as { value: string }).value, haystack);
   }
   const a = operandOf(left, type, constants);
   const b = operandOf(right, type, constants);

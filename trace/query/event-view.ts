@@ -10,28 +10,36 @@ import { type Kind, MEMBERS, type Member, TIMING_FIELDS } from "./members.ts";
 import { Unshown, type Value, valueOfText } from "./value.ts";
 
 export class EventView {
-  bytes: Uint8Array = NOTHING;
   seq = 0;
   t_us = 0;
   wall_skew_us = 0;
   type: EventType = "error";
+  /** What the event lies in, and from where to where. */
+  content: Uint8Array = NOTHING;
+  from = 0;
+  to = 0;
   #reader = new WireReader(NOTHING);
-  #from = 0;
-  #to = 0;
+  #bodyFrom = 0;
+  #bodyTo = 0;
   /** Where the member that was found lies, and its number where it is one. */
   #start = 0;
   #end = 0;
   #number = 0;
 
-  /** @throws TRACE_CORRUPT, or TRACE_UNSUPPORTED for a type that this version does not know */
-  load(bytes: Uint8Array): void {
-    this.bytes = bytes;
+  /**
+   * @param reader over the whole content, so that none is made for each event
+   * @throws TRACE_CORRUPT, or TRACE_UNSUPPORTED for a type that this version does not know
+   */
+  load(reader: WireReader, from: number, to: number): void {
+    this.#reader = reader;
+    this.content = reader.bytes;
+    this.from = from;
+    this.to = to;
     this.seq = 0;
     this.t_us = 0;
     this.wall_skew_us = 0;
-    const reader = new WireReader(bytes);
-    this.#reader = reader;
-    while (reader.at < reader.end) {
+    reader.at = from;
+    while (reader.at < to) {
       const tag = reader.varint();
       if (tag === SEQ) this.seq = reader.varint();
       else if (tag === T_US) this.t_us = reader.varint();
@@ -40,8 +48,9 @@ export class EventView {
         const type = (tag & 7) === DELIMITED ? TYPE_OF_FIELD[tag >>> 3] : undefined;
         if (type === undefined) break;
         this.type = type;
-        this.#to = reader.delimited();
-        this.#from = reader.at;
+        this.#bodyTo = reader.delimited();
+        this.#bodyFrom = reader.at;
+        if (this.#bodyTo > to) throw this.#corrupt("a length leads past its end");
         return;
       }
     }
@@ -51,38 +60,45 @@ export class EventView {
     );
   }
 
+  /** The event's own bytes, which go on when the content is let go. */
+  copy(): Uint8Array {
+    return this.content.slice(this.from, this.to);
+  }
+
   /** The number of the call that the event belongs to, or null. */
   call(): number | null {
     const field = CALL_FIELD[this.type];
-    return field !== undefined && this.#find(field, this.#from, this.#to) ? this.#number : null;
+    return field !== undefined && this.#find(field, this.#bodyFrom, this.#bodyTo) ? this.#number : null;
   }
 
   /** A member's value, without lists: those are decoded with the whole event. */
   value([field, kind]: Member): Value {
-    const found = this.#find(field, this.#from, this.#to);
+    const found = this.#find(field, this.#bodyFrom, this.#bodyTo);
     if (!found) return kind.endsWith("?") ? null : DEFAULTS[kind as Kind];
     return this.#found(kind.replace("?", "") as Kind);
   }
 
   /** The text of a member, or null where it is absent. */
   text(field: number): string | null {
-    return this.#find(field, this.#from, this.#to) ? this.#text() : null;
+    return this.#find(field, this.#bodyFrom, this.#bodyTo) ? this.#text() : null;
   }
 
   /** The integer or boolean of a member, or null where it is absent. */
   integer(field: number): number | null {
-    return this.#find(field, this.#from, this.#to) ? this.#number : null;
+    return this.#find(field, this.#bodyFrom, this.#bodyTo) ? this.#number : null;
   }
 
   /** The bytes of a member, or null where it is absent. */
   raw(field: number): Uint8Array | null {
-    return this.#find(field, this.#from, this.#to) ? this.bytes.subarray(this.#start, this.#end) : null;
+    return this.#find(field, this.#bodyFrom, this.#bodyTo)
+      ? this.content.subarray(this.#start, this.#end)
+      : null;
   }
 
   /** Whether a member is exactly this text, in UTF-8. */
   textIs(field: number, wanted: Uint8Array): boolean {
-    if (!this.#find(field, this.#from, this.#to)) return wanted.length === 0;
-    const { bytes } = this;
+    if (!this.#find(field, this.#bodyFrom, this.#bodyTo)) return wanted.length === 0;
+    const bytes = this.content;
     const start = this.#start;
     if (this.#end - start !== wanted.length) return false;
     for (let at = 0; at < wanted.length; at++) if (bytes[start + at] !== wanted[at]) return false;
@@ -91,7 +107,7 @@ export class EventView {
 
   /** What a call was answered: the tool's output, or the body of an agent's own call. */
   answer(field: number): Value {
-    if (!this.#find(field, this.#from, this.#to)) return null;
+    if (!this.#find(field, this.#bodyFrom, this.#bodyTo)) return null;
     const from = this.#start;
     const to = this.#end;
     if (this.#find(1, from, to) || this.#find(3, from, to)) return valueOfText(this.#text());
@@ -100,7 +116,7 @@ export class EventView {
 
   /** Status, headers, URL and redirects of an agent's own call. */
   answerHead(field: number): Value {
-    if (!this.#find(field, this.#from, this.#to)) return null;
+    if (!this.#find(field, this.#bodyFrom, this.#bodyTo)) return null;
     return this.#find(2, this.#start, this.#end) ? valueOfText(this.#text()) : null;
   }
 
@@ -112,13 +128,13 @@ export class EventView {
         return this.#number !== 0;
       case "number":
         if (this.#end - this.#start !== 8) throw this.#corrupt("a number has other than 8 bytes");
-        return new DataView(this.bytes.buffer, this.bytes.byteOffset).getFloat64(this.#start, true);
+        return new DataView(this.content.buffer, this.content.byteOffset).getFloat64(this.#start, true);
       case "text":
       case "bytes":
         return this.#text();
       case "digest":
         if (this.#end - this.#start !== 32) throw this.#corrupt("a digest has other than 32 bytes");
-        return digestOf(this.bytes.subarray(this.#start, this.#end));
+        return digestOf(this.content.subarray(this.#start, this.#end));
       case "shown":
         return this.#shown(this.#start, this.#end);
       case "timing":
@@ -130,7 +146,7 @@ export class EventView {
 
   #shown(from: number, to: number): Value {
     if (this.#find(1, from, to)) return valueOfText(this.#text());
-    const digest = this.#find(2, from, to) ? digestOf(this.bytes.subarray(this.#start, this.#end)) : null;
+    const digest = this.#find(2, from, to) ? digestOf(this.content.subarray(this.#start, this.#end)) : null;
     return new Unshown(digest, this.#find(3, from, to) ? this.#number : null);
   }
 
@@ -142,7 +158,7 @@ export class EventView {
   }
 
   #text(): string {
-    const { bytes } = this;
+    const bytes = this.content;
     const start = this.#start;
     const end = this.#end;
     if (end - start > 24) return decoder.decode(bytes.subarray(start, end));
@@ -182,6 +198,7 @@ export class EventView {
       } else reader.skip(wireType);
       this.#end = reader.at;
     }
+    if (reader.at > to) throw this.#corrupt("a length leads past its end");
     return found;
   }
 }

@@ -1,6 +1,7 @@
 /** What a search knows of the events before the one that it looks at: calls and their tools, open plan steps, memory. */
 import { decodeEvent } from "#trace/events/codec.ts";
 import type { EventType, TraceEvent } from "#trace/events/event.ts";
+import { WireReader } from "#trace/events/wire.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { EventView } from "./event-view.ts";
 import { MEMBERS, memberOf } from "./members.ts";
@@ -35,7 +36,7 @@ export class Tracker implements Surroundings {
         const { tool, step } = MEMBERS.tool_call_start;
         this.#calls.set(call, { tool: view.text(tool[0]), step: view.integer(step[0]) });
         // The block that it lies in is not kept for its sake.
-        if (this.#tracked.keepsStarts) this.#starts.set(call, view.bytes.slice());
+        if (this.#tracked.keepsStarts) this.#starts.set(call, view.copy());
         return;
       }
       case "plan_step": {
@@ -69,7 +70,7 @@ export class Tracker implements Surroundings {
   startOf(call: number): EventView | null {
     const bytes = this.#starts.get(call);
     if (bytes === undefined) return null;
-    this.#start.load(bytes);
+    this.#start.load(new WireReader(bytes), 0, bytes.length);
     return this.#start;
   }
 
@@ -83,7 +84,7 @@ export class Tracker implements Surroundings {
   }
 
   whole(view: EventView): TraceEvent {
-    return decodeEvent(view.bytes, this.#startedWallUs);
+    return decodeEvent(view.content.subarray(view.from, view.to), this.#startedWallUs);
   }
 
   toolOfEvent(view: EventView): string | null {
