@@ -1,0 +1,258 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { canonicalJson, jsonDigest, sha256 } from "#core/json.ts";
+import { entryHash, StateDigest } from "#executor/memory/state-digest.ts";
+import type { EventBody } from "#trace/events/event.ts";
+import { validate } from "#trace/format/validate.ts";
+import { openTraceFile, writeTrace } from "#trace/node/files.ts";
+import { redactFile } from "#trace/node/redact-file.ts";
+import { patternOf } from "#trace/redaction/patterns.ts";
+import { sharedPath } from "../../support/shared.ts";
+import { airlineTraces, eventsIn } from "../exchange/imports.ts";
+import { FILE_DIGEST, observed, redacted, traceOf } from "./redacted.ts";
+
+const R = "[redacted]";
+const bytes = (text: string) => new TextEncoder().encode(text);
+const output = (offset: number, text: string, stream: "stdout" | "stderr" = "stdout"): EventBody => ({
+  type: "output",
+  stream,
+  offset,
+  data: bytes(text),
+});
+const marker: EventBody = { type: "process", state: "exec", pid: 2, argv: ["x"] };
+
+describe("a secret that is cut over events", () => {
+  test("is found in output, wherever it was cut, and offsets stay those of the stream", async () => {
+    const whole = "start mail a@b.example and key=hunter2hunter end\n";
+    for (let one = 1; one < whole.length; one += 3) {
+      for (let two = one + 1; two < whole.length; two += 7) {
+        const segment = await traceOf([
+          output(0, whole.slice(0, one)),
+          output(0, "other a@b.example", "stderr"),
+          marker,
+          output(one, whole.slice(one, two)),
+          output(two, whole.slice(two)),
+        ]);
+        const { events } = await redacted(segment, { patterns: ["email"], fields: ["key"] });
+        const stdout = events.filter((event) => event.type === "output" && event.stream === "stdout");
+        let at = 0;
+        let text = "";
+        for (const event of stdout) {
+          if (event.type !== "output") continue;
+          expect(event.offset).toBe(at);
+          at += event.data.length;
+          text += new TextDecoder().decode(event.data);
+        }
+        expect(text).toBe(`start mail ${R} and key=${R} end\n`);
+        expect(events).toHaveLength(5);
+      }
+    }
+  });
+
+  test("is found in tokens, whose ids and candidates go with it", async () => {
+    const texts = ["my ", "mail", " is a", "@b", ".exam", "ple", " ok"];
+    const token = (text: string, id: number) => ({
+      id,
+      logprob: -0.5,
+      text,
+      top_ids: [id, 900],
+      top_logprobs: [-0.5, -1],
+      top_texts: [text, "other"],
+    });
+    const events: EventBody[] = [texts.slice(0, 4), texts.slice(4)].map((part, index) => ({
+      type: "token_logit",
+      source: "assistant",
+      tokens: part.map((text, at) => token(text, 1 + at + 4 * index)),
+    }));
+    const { events: after, text } = await redacted(await traceOf(events), { patterns: ["email"] });
+    const tokens = after.flatMap((event) => (event.type === "token_logit" ? event.tokens : []));
+    expect(tokens.map((one) => one.text).join("")).toBe(`my mail${R} ok`);
+    expect(tokens.map((one) => one.id)).toEqual([1, 2, 0, 0, 0, 0, 7]);
+    expect(tokens[3]!.top_ids).toEqual([]);
+    expect(tokens.map((one) => one.logprob)).toEqual(Array(7).fill(-0.5));
+    expect(text).not.toContain("@b");
+  });
+
+  test("of half a megabyte's distance is found in a stream that is longer than what is held of it", async () => {
+    const filler = "x ".repeat(40_000);
+    const pieces = [filler, filler, filler, `${filler}a@b.ex`, `ample ${filler}`, filler, filler, filler];
+    let at = 0;
+    const events = pieces.map((text) => {
+      at += text.length;
+      return output(at - text.length, text);
+    });
+    const { events: after } = await redacted(await traceOf(events), { patterns: ["email"] });
+    const text = after
+      .map((event) => (event.type === "output" ? new TextDecoder().decode(event.data) : ""))
+      .join("");
+    expect(text).toBe(pieces.join("").replace("a@b.example", R));
+  });
+});
+
+describe("digests cannot be used to confirm a guess", () => {
+  const secret = { pin: "4711-0815", n: 1 };
+  const start = async (given: Partial<EventBody<"tool_call_start">>): Promise<EventBody> => ({
+    type: "tool_call_start",
+    call: 1,
+    tool: "f",
+    kind: "exec",
+    via: "http",
+    ...given,
+  });
+  const asked = { fields: ["pin"] };
+
+  test("that of arguments is made anew of what is left, or dropped where they are not at hand", async () => {
+    const arguments_digest = await jsonDigest(secret);
+    const segment = await traceOf([
+      await start({ arguments_json: JSON.stringify(secret), arguments_digest }),
+      await start({ call: 2, arguments_digest }),
+      await start({ call: 3, arguments_json: '{"n": 2}', arguments_digest: await jsonDigest({ n: 2 }) }),
+    ]);
+    const { events, text } = await redacted(segment, asked);
+    expect(text).not.toContain(arguments_digest);
+    expect(events[0]).toMatchObject({ arguments_digest: await jsonDigest({ pin: R, n: 1 }) });
+    expect(events[1]).toMatchObject({ arguments_digest: null });
+    expect(events[2]).toMatchObject({ arguments_digest: await jsonDigest({ n: 2 }) });
+  });
+
+  test("those of answers, memory, contexts, messages, snapshots and the task go or are made anew", async () => {
+    const digest = await jsonDigest(secret);
+    const entries = { "user/pin": '"4711-0815"', other: "1" };
+    const state = new StateDigest();
+    for (const [key, text] of Object.entries(entries)) state.add(entryHash(key, text));
+    const end = { type: "tool_call_end", call: 1, state: "answered", tries: 1, duration_us: 1 } as const;
+    const digests = {
+      output_digest: digest,
+      body_digest: digest,
+      json_digest: digest,
+      memory_digest: digest,
+    };
+    const segment = await traceOf(
+      [
+        { type: "context", context_digest: digest, context_json: canonicalJson(secret) },
+        await start({ arguments_json: "{}", context_digest: digest, memory_digest: digest }),
+        { ...end, ...digests, answer: { output_json: JSON.stringify(secret) } },
+        {
+          type: "memory_write",
+          op: "put",
+          namespace: "m",
+          key: "pin",
+          old: { value_digest: digest, bytes: 9000 },
+          new: { value_json: '"4711-0815"', value_digest: digest },
+          version: 1,
+        },
+        {
+          type: "memory_snapshot",
+          namespace: "m",
+          version: 1,
+          state_digest: state.digest(),
+          entries_json: `{"user/pin":"4711-0815","other":1}`,
+        },
+        { type: "message", op: "send", channel: "c", items: [{ id: 1, body_digest: digest }] },
+        { type: "snapshot", snapshot: 1, levels: "2", state_digest: digest, duration_us: 1, stored_bytes: 1 },
+        {
+          type: "error",
+          code: "X",
+          text: "",
+          payloads: [],
+          memory_digest: digest,
+          expected_digest: digest,
+          actual_digest: digest,
+        },
+        { type: "tool_call_late", call: 1, late_us: 1, state: "answered", output_digest: digest },
+      ],
+      { spec_digest: digest, labels_json: '{"pin":"4711-0815","task":3}' },
+    );
+    const { segment: after, events, text } = await redacted(segment, asked);
+    expect(text).not.toContain(digest);
+    expect(text).not.toContain("4711");
+    expect(text).not.toContain(state.digest());
+    const context = await jsonDigest({ pin: R, n: 1 });
+    expect(events[0]).toMatchObject({ context_digest: context });
+    expect(events[1]).toMatchObject({ context_digest: context, memory_digest: null });
+    expect(events[3]).toMatchObject({ new: { value_json: `"${R}"`, value_digest: await jsonDigest(R) } });
+    const anew = new StateDigest();
+    anew.add(entryHash("user/pin", `"${R}"`));
+    anew.add(entryHash("other", "1"));
+    expect(events[4]).toMatchObject({
+      entries_json: `{"user/pin":"${R}","other":1}`,
+      state_digest: anew.digest(),
+    });
+    expect(after.header).toMatchObject({
+      redacted_from_digest: FILE_DIGEST,
+      spec_digest: null,
+      labels_json: `{"pin":"${R}","task":3}`,
+    });
+    expect(await validate(after)).toMatchObject({ problem_count: 0, events: 9 });
+  });
+
+  test("all digests stay where there is nothing to take out", async () => {
+    const digest = await sha256("x");
+    const segment = await traceOf([await start({ arguments_digest: digest, memory_digest: digest })]);
+    const { segment: after } = await redacted(segment, asked);
+    expect(after.chainHead).toBe(segment.chainHead);
+    expect(after.header).toEqual(segment.header);
+  });
+});
+
+describe("a redacted file", () => {
+  const folder = mkdtempSync(join(tmpdir(), "redact-"));
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const options = { fields: ["pin"], patterns: [patternOf("email", 1)] };
+
+  test("names the file that it was made of, is valid, and redacted again is the same byte for byte", async () => {
+    const paths = ["a", "b", "c"].map((name) => join(folder, `${name}.trace`));
+    const header = { trace_id: "t", source: "dsec", started_wall_us: 9 };
+    const events = [observed('{"pin":1234,"mail":"a@b.example"}'), output(0, "a@b.exa"), output(7, "mple")];
+    const sealed = await writeTrace(
+      paths[0]!,
+      header,
+      events.map((event, at) => ({ ...event, t_us: at, wall_us: 9 + at })),
+    );
+    const once = await redactFile(paths[0]!, paths[1]!, options);
+    expect(once).toMatchObject({
+      from_digest: sealed.digest,
+      counts: { pin: 1, email: 1, "output to stdout": 1 },
+    });
+    const twice = await redactFile(paths[1]!, paths[2]!, options);
+    expect(twice).toMatchObject({ counts: {}, digest: once.digest, chain_head: once.chain_head });
+    expect(readFileSync(paths[2]!)).toEqual(readFileSync(paths[1]!));
+    const trace = await openTraceFile(paths[1]!);
+    expect(trace.segments[0]!.header.redacted_from_digest).toBe(sealed.digest);
+    expect(await validate(trace.segments[0]!)).toMatchObject({ problem_count: 0, events: 3 });
+    await trace.close();
+    await expect(redactFile(paths[0]!, paths[1]!, options)).rejects.toMatchObject({ code: "TRACE_EXISTS" });
+  });
+});
+
+const AIRLINE = sharedPath("data/tau-airline/episodes.jsonl");
+
+test.skipIf(AIRLINE === null)(
+  "of the airline episodes no name, address or mail is left, and all stay valid",
+  async () => {
+    const fields = ["first_name", "last_name", "dob", "address1", "zip", "email"];
+    let secrets = 0;
+    for await (const segment of airlineTraces(AIRLINE!)) {
+      if (Number(segment.header.trace_id.split("-")[1]) % 10 !== 0) continue;
+      const before = await eventsIn(segment);
+      const values = new Set<string>();
+      for (const event of before) {
+        if (event.type !== "tool_call_end") continue;
+        const json = event.answer?.output_json ?? "";
+        for (const [, value] of json.matchAll(/"(?:last_name|dob|address1|email)": "([^"]+)"/g))
+          values.add(value!);
+      }
+      const { text, segment: after, events } = await redacted(segment, { fields, patterns: ["email"] });
+      expect(await validate(after)).toMatchObject({ problem_count: 0 });
+      expect(events.map(({ type }) => type)).toEqual(before.map(({ type }) => type));
+      for (const value of values) {
+        secrets++;
+        if (value.length >= 4)
+          expect(text).not.toMatch(new RegExp(`\\b${value.replace(/[^\w ]/g, "\\$&")}\\b`, "i"));
+      }
+    }
+    expect(secrets).toBeGreaterThan(20);
+  },
+);

@@ -1,0 +1,133 @@
+/**
+ * What is looked for by its form. Expressions are RE2's, which take time in proportion to the text: a hostile text cannot
+ * make one run for ever (https://github.com/google/re2/wiki/Syntax).
+ */
+import { RE2JS } from "re2js";
+import { DsecError } from "#core/errors.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Span } from "./mark.ts";
+
+export type Pattern = {
+  /** For the report: never the expression, which may itself be a secret. */
+  name: string;
+  expression: RE2JS;
+  /** A check that no expression can make, such as that of a card's last digit. */
+  holds: ((text: string) => boolean) | null;
+  /** Whether a match that goes over two neighbouring strings is one: for what has a beginning and an end of its own. */
+  spansStrings: boolean;
+};
+
+const BUILT_IN: Readonly<Record<string, { expression: string; holds?: (text: string) => boolean }>> = {
+  email: { expression: "[\\pL\\pN._%+-]{1,64}@[\\pL\\pN-]{1,63}(?:\\.[\\pL\\pN-]{1,63}){1,8}" },
+  credit_card: { expression: "\\b\\d(?:[ -]?\\d){11,18}\\b", holds: isCardNumber },
+  phone: {
+    expression:
+      "(?:\\+\\d{1,3}[ .-]?(?:\\(\\d{1,4}\\)|\\d{1,4})(?:[ .-]?\\d{2,4}){2,4}|\\(\\d{2,4}\\)[ .-]?\\d{3,4}[ .-]\\d{3,4}|\\b\\d{3}[ .-]\\d{3}[ .-]\\d{4})\\b",
+  },
+  ipv4: {
+    expression: "\\b(?:(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)\\.){3}(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)\\b",
+  },
+  iban: { expression: "\\b[A-Z]{2}\\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\\b", holds: isIban },
+  api_key: {
+    expression: [
+      "\\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}",
+      "\\bgh[pousr]_[A-Za-z0-9]{20,}",
+      "\\bgithub_pat_[A-Za-z0-9_]{20,}",
+      "\\bglpat-[A-Za-z0-9_-]{16,}",
+      "\\bxox[abeoprs]-[A-Za-z0-9-]{10,}",
+      "\\b(?:AKIA|ASIA)[0-9A-Z]{16}\\b",
+      "\\bAIza[0-9A-Za-z_-]{35}",
+      "\\bhf_[A-Za-z0-9]{20,}",
+      "\\bnpm_[A-Za-z0-9]{30,}",
+      "\\bdsk_[A-Za-z0-9]+_[A-Za-z0-9]{16,}",
+      // a JSON Web Token
+      "\\beyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]*",
+      "\\b[Bb]earer [A-Za-z0-9._~+/-]{16,}=*",
+    ].join("|"),
+  },
+  // one that is cut off goes to the end of its text
+  pem: { expression: "-----BEGIN [A-Z0-9 ]{1,64}-----(?s:.*?)(?:-----END [A-Z0-9 ]{1,64}-----|\\z)" },
+};
+
+/** Those with all letters of the world take a while to compile. */
+const compiled = new Map<string, RE2JS>();
+
+export const BUILT_IN_PATTERNS = Object.keys(BUILT_IN);
+
+/**
+ * A pattern by its built-in name, or by an expression of its own.
+ * @throws INVALID_REQUEST for what is no expression of RE2, and for one that matches nothing at all
+ */
+export function patternOf(given: string, number: number): Pattern {
+  const known = Object.hasOwn(BUILT_IN, given) ? BUILT_IN[given] : undefined;
+  if (known !== undefined) {
+    const expression = compiled.get(given) ?? RE2JS.compile(known.expression);
+    compiled.set(given, expression);
+    return { name: given, expression, holds: known.holds ?? null, spansStrings: given === "pem" };
+  }
+  if (given.length > LIMITS.redactionPatternChars) {
+    throw new DsecError(
+      "INVALID_REQUEST",
+      `pattern ${number} has ${given.length} characters; at most ${LIMITS.redactionPatternChars} are taken`,
+    );
+  }
+  let expression: RE2JS;
+  try {
+    expression = RE2JS.compile(given);
+  } catch (cause) {
+    throw new DsecError(
+      "INVALID_REQUEST",
+      `pattern ${number}, ${JSON.stringify(given).slice(0, 200)}, is neither built in (${BUILT_IN_PATTERNS.join(", ")}) nor an RE2 expression: ${(cause as Error).message}`,
+      { cause },
+    );
+  }
+  if (expression.test("")) {
+    throw new DsecError(
+      "INVALID_REQUEST",
+      `pattern ${number}, ${JSON.stringify(given).slice(0, 200)}, matches empty text; make it match at least one character`,
+    );
+  }
+  return { name: `pattern ${number}`, expression, holds: null, spansStrings: false };
+}
+
+/** A pattern for each line of a file; blank lines and those that begin with # are passed over. */
+export function patternLines(text: string): string[] {
+  const lines = text.split(/\r?\n/).map((line) => line.replace(/^\uFEFF/, ""));
+  return lines.filter((line) => line.trim() !== "" && !line.startsWith("#"));
+}
+
+export function* matchesOf(pattern: Pattern, text: string): Generator<Span> {
+  // tells quickly what most texts are: free of it
+  if (!pattern.expression.test(text)) return;
+  const matcher = pattern.expression.matcher(text);
+  while (matcher.find()) {
+    const [start, end] = [matcher.start(), matcher.end()];
+    if (end > start && (pattern.holds === null || pattern.holds(text.slice(start, end))))
+      yield { start, end };
+  }
+}
+
+/** The Luhn check (ISO/IEC 7812-1). */
+function isCardNumber(text: string): boolean {
+  const digits = text.replace(/\D/g, "");
+  if (/^(\d)\1*$/.test(digits)) return false;
+  let sum = 0;
+  for (let at = 0; at < digits.length; at++) {
+    const digit = Number(digits[digits.length - 1 - at]);
+    const doubled = at % 2 === 1 ? 2 * digit : digit;
+    sum += doubled > 9 ? doubled - 9 : doubled;
+  }
+  return sum % 10 === 0;
+}
+
+/** The check digits of ISO 13616: the number modulo 97 is 1. */
+function isIban(text: string): boolean {
+  const plain = text.replace(/ /g, "");
+  if (plain.length < 15 || plain.length > 34) return false;
+  let rest = 0;
+  for (const char of plain.slice(4) + plain.slice(0, 4)) {
+    const value = Number.parseInt(char, 36);
+    rest = (rest * (value > 9 ? 100 : 10) + value) % 97;
+  }
+  return rest === 1;
+}
