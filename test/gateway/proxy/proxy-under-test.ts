@@ -18,20 +18,17 @@ import {
 import type { Lease } from "#core/wire/leases.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
 import { type PinnedUpstream, pinnedUpstream, type Resolve } from "#gateway/node/pinned-fetch.ts";
+import { startGateway } from "#gateway/node/server.ts";
 import { createSecretCipher } from "#gateway/proxy/secret-cipher.ts";
-import {
-  type Client,
-  type ExecutorClient,
-  openTestGateway,
-  type TestGateway,
-} from "../gateway-under-test.ts";
+import { type Client, ExecutorClient, openTestGateway, type TestGateway } from "../gateway-under-test.ts";
 
 export const LOOPBACK = ["127.0.0.0/8", "::1"];
 export const PREV = `sha256:${"0".repeat(64)}` as const;
 
 export type TestProxy = Awaited<ReturnType<typeof openTestProxy>>;
 
-export async function openTestProxy(options: { ca?: string } = {}) {
+/** @param options.over how executors reach the gateway: its app as a function, or its server on a port */
+export async function openTestProxy(options: { ca?: string; over?: "app" | "http" } = {}) {
   /** What names resolve to; a test may put a function there that answers anew each time. */
   const names = new Map<string, string[] | (() => string[])>();
   const asked: string[] = [];
@@ -42,11 +39,21 @@ export async function openTestProxy(options: { ca?: string } = {}) {
     if (answer === undefined) throw Object.assign(new Error("no such name"), { code: "ENOTFOUND" });
     return answer;
   };
-  const upstream: PinnedUpstream = pinnedUpstream({ resolve, ...options });
+  const { ca, over = "app" } = options;
+  const upstream: PinnedUpstream = pinnedUpstream({ resolve, ...(ca === undefined ? {} : { ca }) });
   const secretCipher = await createSecretCipher(crypto.getRandomValues(new Uint8Array(32)));
   const gateway = await openTestGateway({ privateNetworks: LOOPBACK, parts: { upstream, secretCipher } });
   const client = await gateway.client("tasks");
-  const executor = await gateway.executor();
+  const direct = await gateway.executor();
+  const running =
+    over === "http" ? await startGateway({ ports: gateway.ports, host: "127.0.0.1", port: 0 }) : null;
+  const executor =
+    running === null
+      ? direct
+      : new ExecutorClient(
+          (path, init) => fetch(running.url + path, init),
+          ...([direct.identity, direct.executorId, gateway.clock] as const),
+        );
   const servers: Server[] = [];
 
   return {
@@ -89,6 +96,7 @@ export async function openTestProxy(options: { ca?: string } = {}) {
     async close() {
       for (const server of servers) server.closeAllConnections();
       await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+      await running?.close();
       await upstream.close();
       await gateway.close();
     },

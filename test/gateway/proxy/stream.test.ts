@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { createGzip, gzipSync } from "node:zlib";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ReceiptClaims } from "#core/wire/calls.ts";
 import {
   claimsOf,
@@ -15,45 +15,11 @@ import {
   type TestProxy,
 } from "./proxy-under-test.ts";
 
-let proxy: TestProxy;
-let sandbox: Sandbox;
-let url: string;
-let port: number;
 const closedAtMs = new Map<string, number>();
 const written = new Map<string, number>();
+const asked = new Set<string>();
 
 const MIB = 1024 * 1024;
-
-beforeAll(async () => {
-  proxy = await openTestProxy();
-  ({ url, port } = await proxy.serve((request, response) => {
-    const path = request.url!;
-    response.on("close", () => closedAtMs.set(path, performance.now()));
-    if (path.startsWith("/events")) return void events(response, 5, path.endsWith("gzip"));
-    if (path.startsWith("/forever")) return void events(response, Number.POSITIVE_INFINITY, false);
-    if (path.startsWith("/silent")) return;
-    if (path.startsWith("/flood")) return void flood(path, response);
-    if (path.startsWith("/bomb")) {
-      response.writeHead(200, { "content-encoding": "gzip" });
-      return void response.end(BOMB);
-    }
-    if (path.startsWith("/take")) {
-      let bytes = 0;
-      request.on("data", (part: Buffer) => {
-        bytes += part.length;
-        written.set(path, bytes);
-      });
-      return void request.on("end", () => response.end(String(bytes)));
-    }
-    if (path.startsWith("/early")) {
-      response.writeHead(401, { connection: "close" });
-      return void response.end("who are you");
-    }
-    response.end(path);
-  }));
-  sandbox = await proxy.lease(reach(port));
-});
-afterAll(() => proxy?.close());
 
 const BOMB = gzipSync(Buffer.alloc(200 * MIB));
 
@@ -82,163 +48,214 @@ async function flood(path: string, response: ServerResponse): Promise<void> {
   response.end();
 }
 
-test.each(["/events", "/events-gzip"])(
-  "%s: each event is handed on when it was written (B43)",
-  async (path) => {
-    const answer = await sandbox.call(`${url}${path}`);
-    const writtenAtMs = [...answer.body.toString().matchAll(/data: \d+ ([\d.]+)/g)].map(([, at]) =>
-      Number(at),
-    );
-    expect(writtenAtMs.length).toBe(5);
-    writtenAtMs.forEach((atMs, i) => {
-      expect(answer.dataAtMs[i]! - atMs).toBeLessThan(200);
-    });
-  },
-);
-
-test("when the caller leaves, the upstream sees the close within a second, and the receipt says so (B43)", async () => {
-  const leaving = new AbortController();
-  const head = sandbox.head(`${url}/forever`);
-  const response = await sandbox.send(head, "", leaving.signal);
-  const { body } = await readAnswer(response, (answer) => answer.dataAtMs.length >= 2);
-  const leftAtMs = performance.now();
-  leaving.abort();
-  await expect.poll(() => closedAtMs.get("/forever"), { timeout: 5_000 }).toBeDefined();
-  expect(closedAtMs.get("/forever")! - leftAtMs).toBeLessThan(1_000);
-  await expect
-    .poll(async () => (await sandbox.receipts()).claims.find(({ seq }) => seq === head.seq))
-    .toMatchObject({ error: "CALL_CANCELLED", partial: true, status: 200 });
-  const receipt = (await sandbox.receipts()).claims.find(({ seq }) => seq === head.seq)!;
-  expect(receipt.bytes_down).toBeGreaterThanOrEqual(body.length);
-});
-
-test("a caller who leaves before any answer closes the upstream too", async () => {
-  const leaving = new AbortController();
-  const head = sandbox.head(`${url}/silent-left`);
-  const response = await sandbox.send(head, "", leaving.signal);
-  const reader = response.body!.getReader();
-  const read = reader.read().catch(() => {});
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  leaving.abort();
-  await expect.poll(() => closedAtMs.has("/silent-left"), { timeout: 1_000 }).toBe(true);
-  await read;
-});
-
-test("an upstream that is silent is given up at the call's time, and the answer says which (B43)", async () => {
-  const startMs = performance.now();
-  const answer = await sandbox.call(`${url}/silent`, { head: { timeout_ms: 300 } });
-  expect(answer.error).toMatchObject({ code: "CALL_TIMED_OUT", partial: false });
-  expect(performance.now() - startMs).toBeLessThan(2_000);
-  await expect.poll(() => closedAtMs.has("/silent"), { timeout: 1_000 }).toBe(true);
-  const started = await sandbox.call(`${url}/forever-timed`, { head: { timeout_ms: 500 } });
-  expect(started.error).toMatchObject({ code: "CALL_TIMED_OUT", partial: true });
-  expect(claimsOf(started.error!.receipt!)).toMatchObject({
-    status: 200,
-    fingerprint: { body: digest(started.body) },
+describe.each(["app", "http"] as const)("over the %s of a gateway", (over) => {
+  let proxy: TestProxy;
+  let sandbox: Sandbox;
+  let url: string;
+  let port: number;
+  beforeAll(async () => {
+    closedAtMs.clear();
+    written.clear();
+    asked.clear();
+    proxy = await openTestProxy({ over });
+    ({ url, port } = await proxy.serve((request, response) => {
+      const path = request.url!;
+      asked.add(path);
+      response.on("close", () => closedAtMs.set(path, performance.now()));
+      if (path.startsWith("/events")) return void events(response, 5, path.endsWith("gzip"));
+      if (path.startsWith("/forever")) return void events(response, Number.POSITIVE_INFINITY, false);
+      if (path.startsWith("/silent")) return;
+      if (path.startsWith("/flood")) return void flood(path, response);
+      if (path.startsWith("/bomb")) {
+        response.writeHead(200, { "content-encoding": "gzip" });
+        return void response.end(BOMB);
+      }
+      if (path.startsWith("/take")) {
+        let bytes = 0;
+        request.on("data", (part: Buffer) => {
+          bytes += part.length;
+          written.set(path, bytes);
+        });
+        return void request.on("end", () => response.end(String(bytes)));
+      }
+      if (path.startsWith("/early")) {
+        response.writeHead(401, { connection: "close" });
+        return void response.end("who are you");
+      }
+      response.end(path);
+    }));
+    sandbox = await proxy.lease(reach(port));
   });
-});
+  afterAll(() => proxy?.close());
 
-test("the policy's time bounds what a call may ask for", async () => {
-  const hurried = await proxy.lease(reach(port, { timeout_ms_max: 200 }));
-  const answer = await hurried.call(`${url}/silent-policy`, { head: { timeout_ms: 60_000 } });
-  expect(answer.error).toMatchObject({ code: "CALL_TIMED_OUT", message: expect.stringContaining("200 ms") });
-});
-
-test("a caller that does not read makes the upstream wait, and nothing piles up in between (B43)", async () => {
-  const roomy = await proxy.lease(reach(port, { response_bytes_max: 1024 * MIB }));
-  const response = await roomy.send(roomy.head(`${url}/flood`));
-  const reader = response.body!.getReader();
-  await reader.read();
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  const before = written.get("/flood")!;
-  await new Promise((resolve) => setTimeout(resolve, 300));
-  expect(written.get("/flood")).toBe(before);
-  // What the kernel's socket buffers hold, and no more than that.
-  expect(before).toBeLessThan(32 * MIB);
-  await reader.cancel();
-  await expect.poll(() => closedAtMs.has("/flood"), { timeout: 1_000 }).toBe(true);
-});
-
-test("an answer is bounded by its decoded bytes, so that a small bomb stays small", async () => {
-  const bounded = await proxy.lease(reach(port, { response_bytes_max: MIB }));
-  expect(BOMB.length).toBeLessThan(MIB);
-  const answer = await bounded.call(`${url}/bomb`);
-  expect(answer.error).toMatchObject({ code: "RESPONSE_TOO_LARGE", partial: true });
-  expect(answer.body.length).toBeLessThanOrEqual(MIB);
-  const exact = await proxy.lease(reach(port, { response_bytes_max: 6 }));
-  expect((await exact.call(`${url}/exact`)).body.toString()).toBe("/exact");
-  expect((await exact.call(`${url}/exact1`)).error).toMatchObject({ code: "RESPONSE_TOO_LARGE" });
-});
-
-test("a large request streams through while it is still being sent", async () => {
-  const piece = Buffer.alloc(MIB, 7);
-  const whole = Buffer.concat(Array.from({ length: 8 }, () => piece));
-  const packed = packCall(sandbox.head(`${url}/take`, { method: "POST", body: whole }), whole);
-  let release: () => void = () => {};
-  const half = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  const body = new ReadableStream<Uint8Array>({
-    async start(controller) {
-      controller.enqueue(packed.subarray(0, packed.length / 2));
-      await half;
-      controller.enqueue(packed.subarray(packed.length / 2));
-      controller.close();
+  test.each(["/events", "/events-gzip"])(
+    "%s: each event is handed on when it was written (B43)",
+    async (path) => {
+      const answer = await sandbox.call(`${url}${path}`);
+      const writtenAtMs = [...answer.body.toString().matchAll(/data: \d+ ([\d.]+)/g)].map(([, at]) =>
+        Number(at),
+      );
+      expect(writtenAtMs.length).toBe(5);
+      writtenAtMs.forEach((atMs, i) => {
+        expect(answer.dataAtMs[i]! - atMs).toBeLessThan(200);
+      });
     },
+  );
+
+  test("when the caller leaves, the upstream sees the close within a second, and the receipt says so (B43)", async () => {
+    const leaving = new AbortController();
+    const head = sandbox.head(`${url}/forever`);
+    const response = await sandbox.send(head, "", leaving.signal);
+    const { body } = await readAnswer(response, (answer) => answer.dataAtMs.length >= 2);
+    const leftAtMs = performance.now();
+    leaving.abort();
+    await expect.poll(() => closedAtMs.get("/forever"), { timeout: 5_000 }).toBeDefined();
+    expect(closedAtMs.get("/forever")! - leftAtMs).toBeLessThan(1_000);
+    await expect
+      .poll(async () => (await sandbox.receipts()).claims.find(({ seq }) => seq === head.seq))
+      .toMatchObject({ error: "CALL_CANCELLED", partial: true, status: 200 });
+    const receipt = (await sandbox.receipts()).claims.find(({ seq }) => seq === head.seq)!;
+    expect(receipt.bytes_down).toBeGreaterThanOrEqual(body.length);
   });
-  const sending = proxy.gateway.fetch(sandbox.path, {
-    method: "POST",
-    headers: { authorization: `Bearer ${await sandbox.executor.token()}` },
-    body,
-    duplex: "half",
-  } as RequestInit);
-  const answer = sending.then(readAnswerOf);
-  await expect.poll(() => written.get("/take") ?? 0, { timeout: 5_000 }).toBeGreaterThan(2 * MIB);
-  release();
-  expect((await answer).body.toString()).toBe(String(8 * MIB));
-});
 
-const readAnswerOf = (response: Response) => readAnswer(response);
+  test("a caller who leaves before any answer closes the upstream too", async () => {
+    const leaving = new AbortController();
+    const sending = sandbox
+      .send(sandbox.head(`${url}/silent-left`), "", leaving.signal)
+      .then((response) => readAnswer(response))
+      .catch(() => {});
+    await expect.poll(() => asked.has("/silent-left"), { timeout: 5_000 }).toBe(true);
+    leaving.abort();
+    await expect.poll(() => closedAtMs.has("/silent-left"), { timeout: 1_000 }).toBe(true);
+    await sending;
+  });
 
-test("an early refusal reaches the caller although the body was not taken (B40)", async () => {
-  const answer = await sandbox.call(`${url}/early`, { method: "POST", body: "x".repeat(2 * MIB) });
-  expect(answer.head).toMatchObject({ status: 401 });
-  expect(answer.body.toString()).toBe("who are you");
-});
-
-test.each([
-  ["nothing", new Uint8Array(0)],
-  ["half a length", Uint8Array.from([0, 0])],
-  ["a length without a head", Uint8Array.from([0, 0, 0, 9])],
-  ["no JSON", Buffer.concat([Buffer.from([0, 0, 0, 3]), Buffer.from("{x}")])],
-  ["a head that never ends", Uint8Array.from([255, 255, 255, 255, 1])],
-  ["no UTF-8", Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from([0xff, 0xfe])])],
-])("a call that is %s is refused", async (_, bytes) => {
-  const refused = await sandbox.executor.refused("POST", sandbox.path, bytes);
-  expect(refused.status).toBeGreaterThanOrEqual(400);
-  expect(refused.status).toBeLessThan(500);
-});
-
-test("a call whose body is shorter or longer than it says is refused before anything is sent", async () => {
-  for (const content_length of [3, 7]) {
-    const head = sandbox.head(`${url}/take-wrong`, {
-      method: "POST",
-      body: "words",
-      head: { content_length },
+  test("an upstream that is silent is given up at the call's time, and the answer says which (B43)", async () => {
+    const startMs = performance.now();
+    const answer = await sandbox.call(`${url}/silent`, { head: { timeout_ms: 300 } });
+    expect(answer.error).toMatchObject({ code: "CALL_TIMED_OUT", partial: false });
+    expect(performance.now() - startMs).toBeLessThan(2_000);
+    await expect.poll(() => closedAtMs.has("/silent"), { timeout: 1_000 }).toBe(true);
+    const started = await sandbox.call(`${url}/forever-timed`, { head: { timeout_ms: 500 } });
+    expect(started.error).toMatchObject({ code: "CALL_TIMED_OUT", partial: true });
+    expect(claimsOf(started.error!.receipt!)).toMatchObject({
+      status: 200,
+      fingerprint: { body: digest(started.body) },
     });
-    const refused = await sandbox.executor.refused("POST", sandbox.path, packCall(head, "words"));
-    expect(refused).toMatchObject({ code: "INVALID_REQUEST" });
-  }
-  expect(written.has("/take-wrong")).toBe(false);
-});
-
-test("32 calls at once each get their own answer and receipt", async () => {
-  const busy = await proxy.lease(reach(port));
-  const answers = await Promise.all(Array.from({ length: 32 }, (_, i) => busy.call(`${url}/n${i}`)));
-  answers.forEach((answer, i) => {
-    expect(answer.body.toString()).toBe(`/n${i}`);
-    expect(claimsOf<ReceiptClaims>(answer.end!.receipt).seq).toBe(i + 1);
   });
-  const { jwts } = await busy.receipts();
-  expect(jwts).toEqual(answers.map(({ end }) => end!.receipt));
+
+  test("the policy's time bounds what a call may ask for", async () => {
+    const hurried = await proxy.lease(reach(port, { timeout_ms_max: 200 }));
+    const answer = await hurried.call(`${url}/silent-policy`, { head: { timeout_ms: 60_000 } });
+    expect(answer.error).toMatchObject({
+      code: "CALL_TIMED_OUT",
+      message: expect.stringContaining("200 ms"),
+    });
+  });
+
+  test("an event stream that goes on lasts as long as the policy says, and no longer", async () => {
+    const limited = await proxy.lease(reach(port, { timeout_ms_max: 1_500 }));
+    const startMs = performance.now();
+    const answer = await limited.call(`${url}/forever-limited`, { head: { timeout_ms: 3_600_000 } });
+    expect(answer.error).toMatchObject({ code: "CALL_TIMED_OUT", partial: true });
+    expect(performance.now() - startMs).toBeGreaterThanOrEqual(1_490);
+    expect(answer.dataAtMs.at(-1)! - startMs).toBeGreaterThan(1_000);
+  });
+
+  test("a caller that does not read makes the upstream wait, and nothing piles up in between (B43)", async () => {
+    const roomy = await proxy.lease(reach(port, { response_bytes_max: 1024 * MIB }));
+    const response = await roomy.send(roomy.head(`${url}/flood`));
+    const reader = response.body!.getReader();
+    await reader.read();
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    const before = written.get("/flood")!;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(written.get("/flood")).toBe(before);
+    // What the kernel's socket buffers hold, and no more than that.
+    expect(before).toBeLessThan(32 * MIB);
+    await reader.cancel();
+    await expect.poll(() => closedAtMs.has("/flood"), { timeout: 1_000 }).toBe(true);
+  });
+
+  test("an answer is bounded by its decoded bytes, so that a small bomb stays small", async () => {
+    const bounded = await proxy.lease(reach(port, { response_bytes_max: MIB }));
+    expect(BOMB.length).toBeLessThan(MIB);
+    const answer = await bounded.call(`${url}/bomb`);
+    expect(answer.error).toMatchObject({ code: "RESPONSE_TOO_LARGE", partial: true });
+    expect(answer.body.length).toBeLessThanOrEqual(MIB);
+    const exact = await proxy.lease(reach(port, { response_bytes_max: 6 }));
+    expect((await exact.call(`${url}/exact`)).body.toString()).toBe("/exact");
+    expect((await exact.call(`${url}/exact1`)).error).toMatchObject({ code: "RESPONSE_TOO_LARGE" });
+  });
+
+  test("a large request streams through while it is still being sent", async () => {
+    const piece = Buffer.alloc(MIB, 7);
+    const whole = Buffer.concat(Array.from({ length: 8 }, () => piece));
+    const packed = packCall(sandbox.head(`${url}/take`, { method: "POST", body: whole }), whole);
+    let release: () => void = () => {};
+    const half = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const body = new ReadableStream<Uint8Array>({
+      async start(controller) {
+        controller.enqueue(packed.subarray(0, packed.length / 2));
+        await half;
+        controller.enqueue(packed.subarray(packed.length / 2));
+        controller.close();
+      },
+    });
+    const sending = sandbox.executor.fetch(sandbox.path, {
+      method: "POST",
+      headers: { authorization: `Bearer ${await sandbox.executor.token()}` },
+      body,
+      duplex: "half",
+    } as RequestInit);
+    const answer = sending.then((response) => readAnswer(response));
+    await expect.poll(() => written.get("/take") ?? 0, { timeout: 5_000 }).toBeGreaterThan(2 * MIB);
+    release();
+    expect((await answer).body.toString()).toBe(String(8 * MIB));
+  });
+
+  test("an early refusal reaches the caller although the body was not taken (B40)", async () => {
+    const answer = await sandbox.call(`${url}/early`, { method: "POST", body: "x".repeat(2 * MIB) });
+    expect(answer.head).toMatchObject({ status: 401 });
+    expect(answer.body.toString()).toBe("who are you");
+  });
+
+  test.each([
+    ["nothing", new Uint8Array(0)],
+    ["half a length", Uint8Array.from([0, 0])],
+    ["a length without a head", Uint8Array.from([0, 0, 0, 9])],
+    ["no JSON", Buffer.concat([Buffer.from([0, 0, 0, 3]), Buffer.from("{x}")])],
+    ["a head that never ends", Uint8Array.from([255, 255, 255, 255, 1])],
+    ["no UTF-8", Buffer.concat([Buffer.from([0, 0, 0, 2]), Buffer.from([0xff, 0xfe])])],
+  ])("a call that is %s is refused", async (_, bytes) => {
+    const refused = await sandbox.executor.refused("POST", sandbox.path, bytes);
+    expect(refused.status).toBeGreaterThanOrEqual(400);
+    expect(refused.status).toBeLessThan(500);
+  });
+
+  test("a call whose body is shorter or longer than it says is refused before anything is sent", async () => {
+    for (const content_length of [3, 7]) {
+      const head = sandbox.head(`${url}/take-wrong`, {
+        method: "POST",
+        body: "words",
+        head: { content_length },
+      });
+      const refused = await sandbox.executor.refused("POST", sandbox.path, packCall(head, "words"));
+      expect(refused).toMatchObject({ code: "INVALID_REQUEST" });
+    }
+    expect(written.has("/take-wrong")).toBe(false);
+  });
+
+  test("32 calls at once each get their own answer and receipt", async () => {
+    const busy = await proxy.lease(reach(port));
+    const answers = await Promise.all(Array.from({ length: 32 }, (_, i) => busy.call(`${url}/n${i}`)));
+    answers.forEach((answer, i) => {
+      expect(answer.body.toString()).toBe(`/n${i}`);
+      expect(claimsOf<ReceiptClaims>(answer.end!.receipt).seq).toBe(i + 1);
+    });
+    const { jwts } = await busy.receipts();
+    expect(jwts).toEqual(answers.map(({ end }) => end!.receipt));
+  });
 });
