@@ -78,8 +78,18 @@ export const LIMITS = {
   /** A connection on which nothing moves while its client has something to read or to send. */
   channelIdleTimeoutMs: 60_000,
   contextBytes: 256 * 1024,
-  eventInputBytes: 16 * 1024,
   eventLogBytes: 192 * 1024 * 1024,
+  /** Through which events go to their trajectories; no event is larger than a quarter of it. */
+  recorderRingBytes: 16 * 1024 * 1024,
+  /** Kept in an event of what a call was given, of what it answered, and of what a stream said in all. */
+  recordedArgumentsBytes: 64 * 1024,
+  recordedAnswerBytes: 1024 * 1024,
+  recordedOutputBytes: 4 * 1024 * 1024,
+  /** A namespace up to here stands whole in snapshots and beside errors. */
+  recordedMemoryBytes: 256 * 1024,
+  /** Characters kept beside an error of each of its last three calls, sent and received, and of its stack. */
+  payloadChars: 16 * 1024,
+  stackChars: 16 * 1024,
   logitTokens: 4096,
   logitTop: 5,
   rewardComponents: 64,
@@ -92,8 +102,11 @@ export const LIMITS = {
   traceEventBytes: 16 * 1024 * 1024,
   /** What a block of events may unpack to; checked before it is unpacked. */
   traceBlockBytes: 17 * 1024 * 1024,
+  traceBlockEvents: 65_536,
   /** A writer ends a block here. */
   traceBlockGoalBytes: 512 * 1024,
+  /** Messages or texts in one list of an event: each takes far more memory than bytes in a file. */
+  traceListItems: 65_536,
   /** Events that a writer holds before it writes them by itself. */
   traceHeldBytes: 2 * 1024 * 1024,
   /** The file header with its labels. */
@@ -191,6 +204,16 @@ export const LIMITS = {
   queryDepth: 100,
   /** Names, literals and operators together. */
   queryNodes: 2_000,
+  /** Items of one sequence times those of the other: an alignment takes a byte for each pair. */
+  alignedPairs: 25_000_000,
+  /** Calls that the report on one trace shows, and characters of each text in it. */
+  reportCalls: 10_000,
+  reportTextChars: 16 * 1024,
+  /** Traces that a report lists; all of them count. */
+  reportTraces: 10_000,
+  /** Features of a trace, and failed traces that are compared pairwise. */
+  traceFeatures: 256,
+  clusteredTraces: 5_000,
 
   // exchange of traces
   /** One record of an import: a line, or a document that goes over many. */

@@ -4,6 +4,7 @@
  */
 import { DsecError } from "#core/errors.ts";
 import { isDigest } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
 import { EVENT_TYPES, type EventBody, type EventType, type TraceEvent } from "./event.ts";
 import { type Field, PLANS, type Plan } from "./plans.ts";
 import { WireReader, WireWriter } from "./wire.ts";
@@ -128,7 +129,13 @@ function writeMembers({ fields }: Plan, message: Record<string, unknown>): void 
       if (field.kind === "digest" && !field.optional) throw refused(field, "is missing");
     } else if (!field.repeated) writeField(field, value);
     else if (field.packed) writePacked(field, value as unknown[]);
-    else for (const item of value as unknown[]) writeItem(field, item);
+    else {
+      const { length } = value as unknown[];
+      if (length > LIMITS.traceListItems) {
+        throw refused(field, `has ${length} items; at most ${LIMITS.traceListItems} are kept in one event`);
+      }
+      for (const item of value as unknown[]) writeItem(field, item);
+    }
   }
 }
 
@@ -199,8 +206,13 @@ function readMembers(plan: Plan, reader: WireReader, end: number, message: Recor
     if (field === undefined) reader.skip(tag & 7);
     else if (tag === field.tag && !field.packed) {
       const value = readValue(field, reader);
-      if (field.repeated) (message[field.name] as unknown[]).push(value);
-      else message[field.name] = value;
+      if (field.repeated) {
+        const list = message[field.name] as unknown[];
+        if (list.length === LIMITS.traceListItems) {
+          throw corrupt(`${field.name} has more than ${LIMITS.traceListItems} items`);
+        }
+        list.push(value);
+      } else message[field.name] = value;
     } else if (field.packed) readPacked(field, tag, reader, message[field.name] as unknown[]);
     else reader.skip(tag & 7);
   }

@@ -45,6 +45,9 @@ export function decodeBlockHeader(payload: Uint8Array, place: Place): BlockHeade
       `the block has ${compressed_bytes} bytes that unpack to ${uncompressed_bytes}; at most ${LIMITS.traceBlockBytes} are read`,
     );
   }
+  if (events > LIMITS.traceBlockEvents) {
+    throw corruptAt(place, `the block has ${events} events; at most ${LIMITS.traceBlockEvents} are read`);
+  }
   if (first_seq < 1 || events < 1 || last_seq - first_seq < events - 1) {
     throw corruptAt(place, `the block says it holds ${events} events from ${first_seq} to ${last_seq}`);
   }
@@ -137,6 +140,7 @@ function readBlock(content: Uint8Array, header: BlockHeader, place: Place): RawE
     seq = peeked.seq;
     first_t_us = Math.min(first_t_us, peeked.t_us);
     last_t_us = Math.max(last_t_us, peeked.t_us);
+    if (events.length === header.events) break;
     events.push({ ...peeked, bytes });
   }
   if (

@@ -82,9 +82,12 @@ async function walkSegments(
   const segments: SegmentFacts[] = [];
   let damage: Damage | null = null;
   let open: OpenSegment | null = null;
+  const found = (at: Damage | null) => {
+    if (at !== null && (damage === null || at.offset < damage.offset)) damage = at;
+  };
   const finish = async () => {
     if (open === null) return;
-    damage = (await open.checkFrames()) ?? damage;
+    found(await open.checkFrames());
     segments.push(open.facts());
     open = null;
   };
@@ -101,11 +104,9 @@ async function walkSegments(
       }
     }
   } catch (error) {
-    if (!(error instanceof DsecError) || error.code !== "TRACE_CORRUPT") throw error;
-    if (open === null && segments.length === 0) throw error;
-    damage = error.details as Damage;
+    if (!(error instanceof DsecError) || (open === null && segments.length === 0)) throw error;
+    found(error.details as Damage);
   }
-  // what is damaged first comes first in the file
   await finish();
   return { segments, damage };
 }

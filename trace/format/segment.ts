@@ -110,10 +110,21 @@ export class TraceSegment {
   async verify(visit?: (event: RawEvent) => void): Promise<{ events: number; chain_head: Digest }> {
     const { source, engine, start, end } = this.#facts;
     const marks = new Map<number, Digest>();
+    let blocks = 0;
     for await (const frame of walk(source, engine, { from: start, to: end })) {
-      if (frame.kind === "block" && frame.header.chain_seq !== null) {
-        marks.set(frame.header.chain_seq, frame.header.chain_digest!);
+      if (frame.kind === "block") {
+        const { chain_seq, chain_digest } = frame.header;
+        if (chain_seq !== null) marks.set(chain_seq, chain_digest!);
+        if (this.blocks[blocks++]?.offset !== frame.offset - start) {
+          throw corruptAt({ name: source.name, offset: frame.offset }, "the index has no such block");
+        }
       } else if (frame.kind === "footer") marks.set(frame.footer.events, frame.footer.chain_digest);
+    }
+    if (blocks !== this.blocks.length) {
+      throw corruptAt(
+        { name: source.name, offset: start },
+        `the index has ${this.blocks.length} blocks, the file ${blocks}`,
+      );
     }
     const chain = new EventChain(rawDigest(this.header.genesis_digest), engine.sha256);
     for await (const batch of this.batches()) {

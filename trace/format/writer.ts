@@ -190,15 +190,16 @@ function piecesOf(section: Section, held: Held | undefined): Piece[] {
   let bytes = 0;
   for (let at = 0; at < held.events.length; at++) {
     bytes += held.events[at]!.length;
-    if (bytes < LIMITS.traceBlockGoalBytes && at < held.events.length - 1) continue;
     const [from, to] = [start, at + 1];
+    const full = bytes >= LIMITS.traceBlockGoalBytes || to - from === LIMITS.traceBlockEvents;
+    if (!full && to < held.events.length) continue;
     pieces.push({
       section,
       events: held.events.slice(from, to),
       seqs: held.seqs.slice(from, to),
       times: held.times.slice(from, to),
     });
-    start = at + 1;
+    start = to;
     bytes = 0;
   }
   return pieces;

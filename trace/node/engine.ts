@@ -10,8 +10,12 @@ export const nodeEngine: Engine = {
       pledgedSrcSize: bytes.length,
       params: { [constants.ZSTD_c_checksumFlag]: 1 },
     }),
-  decompress: (frame, maxBytes) =>
-    zstdDecompressSync(frame, { maxOutputLength: Math.max(1, maxBytes), chunkSize: Math.max(64, maxBytes) }),
+  decompress(frame, maxBytes) {
+    // in one piece, where the default is many small ones that are joined
+    const options = { maxOutputLength: Math.max(1, maxBytes), chunkSize: Math.max(64, maxBytes) };
+    const { buffer, byteOffset, length } = zstdDecompressSync(frame, options);
+    return new Uint8Array(buffer, byteOffset, length);
+  },
   // By way of a string, which costs a third of a buffer of its own for each digest.
   sha256: (bytes) => Buffer.from(hash("sha256", bytes, "binary"), "latin1"),
 };
