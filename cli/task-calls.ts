@@ -1,11 +1,15 @@
-/** The subcommands of `dsec task` about what a task did outside and what it is told while it runs. */
+/** The subcommands of `dsec task` about what a task did, and what it is told while it runs. */
 import { readFileSync } from "node:fs";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { ReadableStream } from "node:stream/web";
 import { decodeJwt } from "jose";
 import { type Json, parseJson } from "#core/json.ts";
 import type { Receipt, ReceiptClaims } from "#core/wire/calls.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
+import { publish } from "#trace/node/files.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
-import { type Command, examples, note, printJson } from "./program.ts";
+import { type Command, examples, note, Option, printJson, wholeNumber } from "./program.ts";
 import { type Column, duration, plainLine, table } from "./terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
@@ -15,9 +19,13 @@ export function defineTaskCalls(add: (name: string, summary: string) => Command)
   const receiptsCommand = add("receipts", "list what came of a task's calls")
     .argument("<task-id>")
     .action(receipts);
-  const eventsCommand = add("events", "print the event log of a finished task, as JSON lines")
+  const traceCommand = add("trace", "save the trace of a task: everything that happened in its sandbox")
     .argument("<task-id>")
-    .action(events);
+    .option("-o, --output <file>", "where to; - is standard output (default: TASK.trace)")
+    .addOption(
+      new Option("--attempt <n>", "an earlier attempt's").argParser(wholeNumber("--attempt", 1, 1_000)),
+    )
+    .action(trace);
   const observeCommand = add("observe", "put an observation into a running sandbox")
     .argument("<task-id>")
     .argument("<json>", "what the agent is given with its next answer")
@@ -29,8 +37,8 @@ export function defineTaskCalls(add: (name: string, summary: string) => Command)
   examples(receiptsCommand, [
     ["every receipt's token, for a verifier", "dsec task receipts task_01k… --json"],
   ]);
-  examples(eventsCommand, [
-    ["the tool calls that failed", "dsec task events task_01k… | grep tool_call_end"],
+  examples(traceCommand, [
+    ["save it and check it", "dsec task trace task_01k… -o run.trace && dsec trace validate run.trace"],
   ]);
   examples(observeCommand, [
     ["a hint from a person", `dsec task observe task_01k… '{"hint": "look again"}'`],
@@ -66,17 +74,20 @@ async function receipts(id: string, options: Common): Promise<void> {
   process.stdout.write(`${table(columns, rows, (text) => text)}\n`);
 }
 
-async function events(id: string, options: Common): Promise<void> {
-  const log = await (await connect(options)).tasks.log(id);
-  if (!options.json) {
-    process.stdout.write(log);
-    return;
-  }
-  const lines = new TextDecoder()
-    .decode(log)
-    .split("\n")
-    .filter((line) => line !== "");
-  printJson(lines.map((line) => parseJson(line, "the event log")));
+async function trace(id: string, options: Common & { output?: string; attempt?: number }): Promise<void> {
+  const client = await connect(options);
+  const content = await client.tasks.trace(
+    id,
+    options.attempt === undefined ? {} : { attempt: options.attempt },
+  );
+  if (options.output === "-") return pipeline(Readable.fromWeb(content as ReadableStream), process.stdout);
+  const path = options.output ?? `${id}.trace`;
+  const saved = await publish(path, async (sink) => {
+    for await (const part of content) sink.write(part);
+    return { path };
+  });
+  if (options.json) printJson(saved);
+  else note(`${path} has ${saved.size} bytes`);
 }
 
 async function observe(id: string, text: string, options: Common): Promise<void> {

@@ -3,7 +3,6 @@ import { join } from "node:path";
 import { z } from "zod";
 import { DigestSchema } from "#core/wire/common.ts";
 import { CompleteRequestSchema, type Hold, HoldSchema } from "#core/wire/leases.ts";
-import { Channel } from "./channel/channel.ts";
 import { sandboxId } from "./plan.ts";
 
 /** The end of an attempt as it lies on disk until the gateway has taken it. */
@@ -11,9 +10,9 @@ export type Finish = z.infer<typeof FinishSchema>;
 const FinishSchema = z.object({
   hold: HoldSchema,
   complete: CompleteRequestSchema,
-  /** The event log that the evidence names; null where there is none to upload. */
-  events: z
-    .object({ digest: DigestSchema, size: z.number().int().min(0) })
+  /** The trace that the evidence names and where it lies; null where there is none. */
+  trace: z
+    .object({ digest: DigestSchema, size: z.number().int().min(0), path: z.string() })
     .nullable()
     .default(null),
 });
@@ -57,9 +56,6 @@ export class AttemptFolder {
   }
   get stderr(): string {
     return join(this.path, "stderr");
-  }
-  get events(): string {
-    return Channel.eventsPath(this.path);
   }
   get outputs(): string {
     return join(this.path, "outputs");

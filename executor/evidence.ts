@@ -4,12 +4,11 @@ import { arch, hostname, release } from "node:os";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import type { Evidence, Isolation } from "#core/wire/attestations.ts";
+import type { Evidence, Isolation, TraceSummary } from "#core/wire/attestations.ts";
 import type { EnrolRequest } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Result, Stream } from "#core/wire/tasks.ts";
 import type { Observation, SandboxEnd } from "#native/index.ts";
-import { chainGenesis } from "#trace/events/chain.ts";
 import packageJson from "../package.json" with { type: "json" };
 import type { ChannelRecord } from "./channel/channel.ts";
 
@@ -49,7 +48,8 @@ export function buildEvidence(facts: {
     resources: spec.resources,
     isolation: lived && isolationOf(lived.observation),
     result: facts.result,
-    ...(facts.channel ?? nothingDone(lease)),
+    calls: facts.channel?.calls ?? { count: 0, receipts_root: null },
+    trace: facts.channel && summaryOf(facts.channel.trace),
     durations_us: { launch: Math.round(lived?.launchUs ?? 0), run: Math.round(lived?.end.runUs ?? 0) },
     usage: lived && {
       cpu_us: Math.round(lived.end.usage.cpuUs),
@@ -58,14 +58,12 @@ export function buildEvidence(facts: {
   };
 }
 
-/** What passed through a channel that was never opened. */
-function nothingDone(lease: Lease): ChannelRecord {
-  const chain_head = digestOf(hash("sha256", chainGenesis(lease), "buffer"));
-  const { digest } = EMPTY_STREAM;
-  return { calls: { count: 0, receipts_root: null }, events: { count: 0, chain_head, digest, size: 0 } };
+/** Where it lies on this host is nobody's affair. */
+function summaryOf({ count, chain_head, digest, size }: ChannelRecord["trace"]): TraceSummary {
+  return { count, chain_head, digest, size };
 }
 
-/** What a stream or log that nothing was written to leaves. */
+/** What a stream that nothing was written to leaves. */
 export const EMPTY_STREAM: Stream = {
   digest: digestOf(hash("sha256", "", "buffer")),
   kept_bytes: 0,

@@ -29,6 +29,7 @@ import { recoverAttempts } from "./recover.ts";
 import { renewLeases } from "./renew.ts";
 import { isPassing, untilAnswered } from "./retry.ts";
 import { type AttemptEvent, type RunParts, runAttempt } from "./run.ts";
+import { Collector } from "./trace/collector.ts";
 
 export type ExecutorOptions = {
   gatewayUrl: string;
@@ -82,7 +83,10 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
     log({ level: "error", message: `the launcher was lost: ${error.message}; starting it again` }),
   );
   let services: AgentServices | null = null;
+  let collector: Collector | null = null;
   try {
+    // Before the first attempt, which is not to wait for its threads.
+    collector = await Collector.start();
     services = await AgentServices.open({ dataDirectory, redisUrl: options.redisUrl });
     const [identity, images, capacity, hostDigest, folders] = await Promise.all([
       openIdentity(dataDirectory),
@@ -126,10 +130,13 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
         hostDigest,
         launcher,
         services,
+        collector,
       },
+      tracesDirectory: directories.traces,
       ...{ folders, enrol, reporter, attemptsDirectory: directories.attempts },
     });
   } catch (error) {
+    await collector?.close();
     await services?.close();
     await launcher.close();
     throw error;
@@ -148,6 +155,8 @@ type Made = {
   hostDigest: Awaited<ReturnType<typeof hostViewDigest>>;
   launcher: LauncherKeeper;
   services: AgentServices;
+  collector: Collector;
+  tracesDirectory: string;
   folders: AttemptFolder[];
   enrol: () => Promise<unknown>;
   reporter: FailureReporter;
@@ -182,6 +191,8 @@ class RunningExecutor implements Executor {
     const { client, images } = made;
     const leases = this.#leases;
     const channels = new Channels({
+      collector: made.collector,
+      tracesDirectory: made.tracesDirectory,
       gateway: client,
       services: made.services,
       exec: {
@@ -223,11 +234,13 @@ class RunningExecutor implements Executor {
       }),
       recoverAttempts({ folders: made.folders, client, signal, onFailure }),
     ]);
-    made.launcher.broken.catch((error: DsecError) => {
-      made.options.log({ level: "error", message: error.message });
-      this.#ended.reject(error);
-      this.close().catch(() => {}); // `done` tells it
-    });
+    for (const broken of [made.launcher.broken, made.collector.broken]) {
+      broken.catch((error: DsecError) => {
+        made.options.log({ level: "error", message: error.message });
+        this.#ended.reject(error);
+        void this.close();
+      });
+    }
     this.#puller.offer();
   }
 
@@ -250,6 +263,7 @@ class RunningExecutor implements Executor {
       await Promise.all([...this.#attempts, this.#loops]);
       await this.#made.launcher.close();
       await this.#made.services.close();
+      await this.#made.collector.close();
       this.#ended.resolve();
     }
     await this.done;
@@ -373,6 +387,7 @@ async function makeDirectories(dataDirectory: string) {
     launcher: join(dataDirectory, "launcher"),
     attempts: join(dataDirectory, "attempts"),
     artifacts: join(dataDirectory, "artifacts"),
+    traces: join(dataDirectory, "traces"),
   };
   for (const path of [dataDirectory, ...Object.values(directories)]) {
     await mkdir(path, { recursive: true, mode: 0o700 });

@@ -22,6 +22,7 @@ import { receiptRoutes } from "./routes/receipts.ts";
 import { secretRoutes } from "./routes/secrets.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { taskRoutes } from "./routes/tasks.ts";
+import { traceRoutes } from "./routes/traces.ts";
 
 /** @param closing aborts when the process is about to stop, so that long polls answer and event streams end */
 export function createApp(ports: GatewayPorts, options: { closing?: AbortSignal } = {}): OpenAPIHono<Env> {
@@ -78,6 +79,7 @@ export function createGateway(
     callRoutes,
     receiptRoutes,
     observationRoutes,
+    traceRoutes,
     secretRoutes,
     executorRoutes,
     keyRoutes,

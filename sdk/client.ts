@@ -154,9 +154,9 @@ function taskCalls(transport: Transport) {
       );
     },
 
-    /** The event log of the attempt that decided, as JSON lines; `readEventLog` checks it against the attestation. */
-    async log(id: string): Promise<Uint8Array> {
-      return (await bytes(id, "/log")).bytes();
+    /** The sealed trace of one attempt, the newest unless it is named; `dsec trace validate` checks it. */
+    async trace(id: string, { attempt }: { attempt?: number } = {}): Promise<ReadableStream<Uint8Array>> {
+      return (await bytes(id, "/trace", attempt === undefined ? {} : { attempt: String(attempt) })).body!;
     },
 
     /** Puts an observation into the running sandbox: its agent is given it with its next answer. */

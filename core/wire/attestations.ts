@@ -78,14 +78,14 @@ export const IsolationSchema = strict({
 });
 export type Isolation = z.infer<typeof IsolationSchema>;
 
-/** The event log of an attempt: what its hash chain ends with (trace/events/chain.ts), and where its content is. */
-export const EventsSummarySchema = strict({
+/** The sealed trace of an attempt: what its hash chain ends with (trace/events/chain.ts), and the file's digest and size. */
+export const TraceSummarySchema = strict({
   count: z.number().int().min(0),
   chain_head: DigestSchema,
   digest: DigestSchema,
   size: z.number().int().min(0),
 });
-export type EventsSummary = z.infer<typeof EventsSummarySchema>;
+export type TraceSummary = z.infer<typeof TraceSummarySchema>;
 
 /**
  * What an executor signs about a finished attempt with its own Ed25519 key (RATS evidence, RFC 9334): a compact
@@ -108,7 +108,8 @@ export const EvidenceSchema = strict({
   isolation: IsolationSchema.nullable(),
   result: ResultSchema,
   calls: CallsSummarySchema,
-  events: EventsSummarySchema,
+  /** Null where the attempt came to no sandbox, so that there was nothing to record. */
+  trace: TraceSummarySchema.nullable(),
   /** Durations on the executor's monotonic clock. */
   durations_us: strict({
     launch: z.number().int().min(0),
@@ -156,8 +157,8 @@ export const AttestationClaimsSchema = z.strictObject({
     result: ResultSchema,
     /** the tool calls of the attempt, as executor and gateway both recorded them */
     calls: CallsSummarySchema,
-    /** the event log of the attempt */
-    events: EventsSummarySchema,
+    /** the recording of the attempt; null where it came to no sandbox */
+    trace: TraceSummarySchema.nullable(),
     durations_us: EvidenceSchema.shape.durations_us,
     usage: EvidenceSchema.shape.usage,
     /** SHA-256 of the evidence JWS exactly as the executor sent it */

@@ -22,6 +22,7 @@ import {
 import { MemoryGrantSchema } from "./memory.ts";
 import { PolicySchema } from "./policy.ts";
 import { siblingRoom, ToolsSchema, ToolTimeoutsSchema, unknownToolTimeouts } from "./tools.ts";
+import { TraceSpecSchema } from "./trace.ts";
 
 export { ImageSchema };
 
@@ -113,6 +114,8 @@ export const TaskSpecSchema = strict({
     .default(null),
   /** Memory besides the task's own: namespaces that all tasks of the key share, by name. */
   memory: strict({ shared: z.array(MemoryGrantSchema).max(64).default([]) }).prefault({}),
+  /** How much of what happens is recorded. */
+  trace: TraceSpecSchema.prefault({}),
   /** Further attempts after a fault of ours (lost executor, failed launch). A result is never retried. */
   retries: z.number().int().min(0).max(LIMITS.retriesMax).default(LIMITS.retriesDefault),
   priority: z.number().int().min(LIMITS.priorityMin).max(LIMITS.priorityMax).default(0),

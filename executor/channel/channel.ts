@@ -1,15 +1,16 @@
 import { join } from "node:path";
-import type { TaskId } from "#core/ids.ts";
+import type { Digest, TaskId } from "#core/ids.ts";
 import type { CallsSummary } from "#core/wire/calls.ts";
 import type { Lease } from "#core/wire/leases.ts";
-import type { MemoryEvent } from "#core/wire/memory.ts";
+import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
 import type { Observation } from "#core/wire/observations.ts";
 import { taskNamespace } from "../memory/memory.ts";
 import { createMemoryRoutes } from "../memory/routes.ts";
 import { busJob, type Member } from "../messages/routes.ts";
 import { sandboxId } from "../plan.ts";
 import type { ExecToolParts } from "../tools/exec-tool.ts";
-import { EventLog, type SealedEvents } from "./event-log.ts";
+import type { Collector, KeptTrace } from "../trace/collector.ts";
+import { EventLog } from "./event-log.ts";
 import type { Reply, Routes } from "./exchange.ts";
 import { MemoryWatch } from "./memory-watch.ts";
 import { ObservationQueue } from "./observations.ts";
@@ -27,10 +28,13 @@ export type ChannelParts = {
   gateway: CallGateway;
   services: AgentServices;
   exec: ExecToolParts;
+  collector: Collector;
+  /** Where traces lie, by day. */
+  tracesDirectory: string;
 };
 
 /** What an attempt's evidence says of its channel. */
-export type ChannelRecord = { calls: CallsSummary; events: SealedEvents };
+export type ChannelRecord = { calls: CallsSummary; trace: KeptTrace };
 
 const SOCKET = "tool.sock";
 
@@ -60,20 +64,16 @@ export class Channel {
     return channel;
   }
 
-  /** Where the event log of an attempt lies, also after its channel was closed. */
-  static eventsPath(directory: string): string {
-    return join(directory, "events.jsonl");
-  }
-
   readonly #routes: Routes;
 
-  private constructor(lease: Lease, directory: string, { gateway, services, exec }: ChannelParts) {
+  private constructor(lease: Lease, directory: string, parts: ChannelParts) {
+    const { gateway, services, exec } = parts;
     const { spec, task_id: taskId } = lease;
     const id = sandboxId(lease);
     const namespace = taskNamespace(taskId as TaskId);
     // A task of its own is a job of its own.
     const member: Member = { owner: lease.key_id, jobId: spec.job ?? taskId, member: taskId };
-    const log = new EventLog(Channel.eventsPath(directory), lease);
+    const log = EventLog.open(parts.collector, parts.tracesDirectory, lease);
     const watch = new MemoryWatch(services.memory, namespace, log);
     const unfollow = services.follow(id, namespace, (event) => {
       if (event.namespace === namespace) watch.wrote(event);
@@ -134,7 +134,7 @@ export class Channel {
     await this.#stop();
     await this.#watch.check(null);
     const calls = await this.calls.summarize(signal);
-    return { calls, events: await this.log.seal() };
+    return { calls, trace: await this.log.seal() };
   }
 
   /** Lets go of everything where the attempt has no result. Idempotent. */
@@ -163,7 +163,15 @@ function recordMemory(
   { op, namespace, key, old, new: now, version, source }: MemoryEvent,
 ): void {
   const { origin } = source;
-  const type = READS.has(op) ? "memory_read" : "memory_write";
+  const isRead = READS.has(op);
+  const shown = { old: shownOf(old), new: isRead ? null : shownOf(now) };
   // What a read gave is both its old and its new value; once is enough.
-  log.append(type, { op, namespace, key, old, ...(READS.has(op) ? {} : { new: now }), version, origin });
+  log.append(isRead ? "memory_read" : "memory_write", { op, namespace, key, ...shown, version, origin });
+}
+
+function shownOf(shown: MemoryShown | null) {
+  if (shown === null) return null;
+  return "json" in shown
+    ? { value_json: shown.json }
+    : { value_digest: shown.digest as Digest, bytes: shown.bytes };
 }

@@ -1,61 +1,83 @@
-import { createHash, type Hash, hash } from "node:crypto";
-import { once } from "node:events";
-import { createWriteStream, type WriteStream } from "node:fs";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
-import { canonicalJson, digestOf } from "#core/json.ts";
+import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { chainGenesis } from "#trace/events/chain.ts";
+import type { Lease } from "#core/wire/leases.ts";
+import { EventChain } from "#trace/events/chain.ts";
+import { encodeEvent, rawDigest } from "#trace/events/codec.ts";
+import type { EventBody, EventType, Payload } from "#trace/events/event.ts";
+import { completeHeader, type NewTraceHeader } from "#trace/format/header.ts";
+import { nodeEngine } from "#trace/node/engine.ts";
+import type { Collector, KeptTrace, Recording } from "../trace/collector.ts";
+import { Keeper } from "../trace/keep.ts";
+import { trajectoryPath } from "../trace/paths.ts";
+import { RecentCalls } from "../trace/recent-calls.ts";
 
-export type EventType =
-  | "tool_call_start"
-  | "tool_call_end"
-  | "tool_call_late"
-  | "memory_read"
-  | "memory_write"
-  | "plan_step"
-  | "context"
-  | "observation"
-  | "reward"
-  | "token_logit"
-  | "message"
-  | "error";
+/** The members of an event of this type; null and empty ones may be left out. */
+export type MembersOf<T extends EventType> = T extends "error"
+  ? Omit<EventBody<"error">, "type" | "payloads"> & { payloads?: Payload[] }
+  : Omit<EventBody<T>, "type">;
 
-/** What an attempt's evidence says of its events: the log's own content, and the head that its chain ends with. */
-export type SealedEvents = { count: number; chain_head: Digest; digest: Digest; size: number };
+/** How far the wall clock may go from the monotonic one before events say so. */
+const SKEW_US = 2_000;
 
 /**
- * Everything that happened in one sandbox, in order, as JSON lines on disk with a hash chain (trace/events/chain.ts).
- * Appending takes microseconds and never waits; the file follows.
+ * Everything that happened in one sandbox, in order. Appending encodes an event, chains it and hands its bytes to the
+ * collector, in microseconds; the trajectory on disk follows within a quarter of a second.
  */
 export class EventLog {
-  readonly #file: WriteStream;
-  readonly #whole: Hash = createHash("sha256");
-  readonly #startNs = process.hrtime.bigint();
-  #head: Buffer;
+  readonly #recording: Recording;
+  readonly #chain: EventChain;
+  readonly #keeper: Keeper;
+  readonly #recent = new RecentCalls();
+  readonly #startMs: number;
+  readonly #startedWallUs: number;
+  #skewUs = 0;
   #count = 0;
-  #size = 0;
-  #waiting: string[] = [];
-  #failure: Error | null = null;
-  #sealed: Promise<SealedEvents> | null = null;
+  #bytes = 0;
 
-  /** @param path a file that is not there yet */
-  constructor(path: string, hold: { lease_id: string; fence: number }) {
-    this.#file = createWriteStream(path, { flags: "wx", mode: 0o600 });
-    this.#file.on("error", (error) => (this.#failure = error));
-    this.#head = hash("sha256", chainGenesis(hold), "buffer");
+  /** Begins the recording of an attempt. @param directory of all recordings of this executor */
+  static open(collector: Collector, directory: string, lease: Lease): EventLog {
+    const { spec, lease_id, task_id, fence, attempt, spec_digest } = lease;
+    const startMs = performance.now();
+    const startedMs = Date.now();
+    const keeper = new Keeper(spec.trace, task_id);
+    const header: NewTraceHeader = {
+      ...{ trace_id: lease_id, source: "dsec", started_wall_us: startedMs * 1000, level: keeper.level },
+      ...{ task_id, lease_id, fence, attempt, spec_digest: spec_digest as Digest, image: spec.image },
+      labels_json: JSON.stringify(spec.labels),
+    };
+    const path = trajectoryPath(directory, lease, new Date(startedMs));
+    return new EventLog(collector.record(path, header), header, keeper, startMs);
   }
 
-  /** Appends an event and returns its number. `t_us` counts microseconds since the log was opened. */
-  append(type: EventType, members: { [member: string]: unknown }): number {
-    const seq = ++this.#count;
-    const t_us = Number((process.hrtime.bigint() - this.#startNs) / 1000n);
-    const line = canonicalJson({ ...members, seq, t_us, type });
-    this.#head = hash("sha256", Buffer.concat([this.#head, hash("sha256", line, "buffer")]), "buffer");
-    this.#size += Buffer.byteLength(line) + 1;
-    if (this.#waiting.length === 0) setImmediate(() => this.#flush());
-    this.#waiting.push(line);
-    return seq;
+  private constructor(recording: Recording, header: NewTraceHeader, keeper: Keeper, startMs: number) {
+    this.#recording = recording;
+    this.#keeper = keeper;
+    this.#startMs = startMs;
+    this.#startedWallUs = header.started_wall_us;
+    const { genesis_digest } = completeHeader(header, nodeEngine);
+    this.#chain = new EventChain(rawDigest(genesis_digest), nodeEngine.sha256);
+  }
+
+  /**
+   * Appends an event, as far as the task's trace level keeps it, and returns the number of the last event.
+   * @throws STORE_UNAVAILABLE where nothing can be recorded any more
+   */
+  append<T extends EventType>(type: T, members: MembersOf<T>): number {
+    let event = { type, ...members } as unknown as EventBody;
+    if (event.type === "error" && event.payloads === undefined) {
+      event = { ...event, payloads: this.#recent.payloads() };
+    } else this.#recent.see(event);
+    const kept = this.#keeper.kept(event);
+    if (kept === null) return this.#count;
+    const t_us = Math.floor((performance.now() - this.#startMs) * 1000);
+    const wall_skew_us = this.#skewAt(t_us);
+    const bytes = encodeEvent(kept, { seq: this.#count + 1, t_us, wall_skew_us });
+    this.#recording.push(type, t_us, bytes);
+    this.#chain.add(bytes);
+    this.#bytes += bytes.length;
+    return ++this.#count;
   }
 
   get count(): number {
@@ -64,7 +86,16 @@ export class EventLog {
 
   /** The chain after the last event. */
   get head(): Digest {
-    return digestOf(this.#head);
+    return digestOf(this.#chain.head);
+  }
+
+  /** Rejects once its events cannot be written: then what happens must end. */
+  get failed(): Promise<never> {
+    return this.#recording.failed;
+  }
+
+  get recording(): Recording {
+    return this.#recording;
   }
 
   /**
@@ -72,42 +103,28 @@ export class EventLog {
    * @throws EVENT_LOG_FULL; STORE_UNAVAILABLE where the disk refuses
    */
   checkRoom(): void {
-    if (this.#failure !== null) throw unwritable(this.#failure);
-    if (this.#size < LIMITS.eventLogBytes) return;
+    if (this.#recording.failure !== null) throw this.#recording.failure;
+    if (this.#bytes < LIMITS.eventLogBytes) return;
     throw new DsecError(
       "EVENT_LOG_FULL",
-      `the attempt's event log holds ${this.#size} bytes, at most ${LIMITS.eventLogBytes}; nothing more can be done unrecorded`,
+      `the attempt's event log holds ${this.#bytes} bytes, at most ${LIMITS.eventLogBytes}; nothing more can be done unrecorded`,
     );
   }
 
-  /** Writes out what waits and closes the file. Rejects with STORE_UNAVAILABLE where it is not whole on disk. */
-  seal(): Promise<SealedEvents> {
-    this.#sealed ??= this.#seal();
-    return this.#sealed;
+  /** Makes the trace. Rejects with STORE_UNAVAILABLE where it is not whole on disk. */
+  async seal(): Promise<KeptTrace> {
+    const trace = await this.#recording.seal();
+    if (trace.chain_head === this.head && trace.count === this.#count) return trace;
+    throw new DsecError(
+      "STORE_UNAVAILABLE",
+      `${trace.path} holds ${trace.count} events up to ${trace.chain_head}, recorded were ${this.#count} up to ${this.head}`,
+    );
   }
 
-  async #seal(): Promise<SealedEvents> {
-    this.#flush();
-    this.#file.end();
-    if (this.#failure === null && !this.#file.closed) await once(this.#file, "close").catch(() => {});
-    if (this.#failure !== null) throw unwritable(this.#failure);
-    return {
-      count: this.#count,
-      chain_head: this.head,
-      digest: digestOf(this.#whole.digest()),
-      size: this.#size,
-    };
+  /** Zero but where the wall clock was set or runs otherwise: then events say how far it is from where it began. */
+  #skewAt(tUs: number): number {
+    const skewUs = Date.now() * 1000 - this.#startedWallUs - tUs;
+    if (Math.abs(skewUs - this.#skewUs) > SKEW_US) this.#skewUs = skewUs;
+    return this.#skewUs;
   }
-
-  #flush(): void {
-    if (this.#waiting.length === 0) return;
-    const text = `${this.#waiting.join("\n")}\n`;
-    this.#waiting = [];
-    this.#whole.update(text);
-    this.#file.write(text);
-  }
-}
-
-function unwritable(cause: Error): DsecError {
-  return new DsecError("STORE_UNAVAILABLE", `the event log cannot be written: ${cause.message}`, { cause });
 }

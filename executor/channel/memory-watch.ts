@@ -69,10 +69,10 @@ export class MemoryWatch {
     this.#recordedVersion = Math.max(this.#recordedVersion, version);
     this.#log.append("error", {
       code: "MEMORY_CHANGED_UNRECORDED",
-      message: `memory ${this.#namespace} changed though no recorded write explains it`,
+      text: `memory ${this.#namespace} changed though no recorded write explains it`,
       namespace: this.#namespace,
-      expected,
-      actual,
+      expected_digest: expected,
+      actual_digest: actual,
       version,
       call,
     });

@@ -17,8 +17,9 @@ export class ObservationQueue {
   inject(observation: Observation): void {
     if (observation.seq <= this.#lastSeq) return;
     this.#lastSeq = observation.seq;
-    const { seq: observation_seq, from, at, content } = observation;
-    this.#log.append("observation", { state: "injected", observation: observation_seq, from, at, content });
+    const { seq, from: source, at, content } = observation;
+    const content_json = JSON.stringify(content);
+    this.#log.append("observation", { state: "injected", observation: seq, source, at, content_json });
     this.#waiting.push(observation);
     this.#waiters.wake("observation");
   }

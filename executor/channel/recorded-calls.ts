@@ -3,21 +3,37 @@ import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Retry } from "#core/wire/tools.ts";
 import { pause } from "../retry.ts";
-import type { EventLog } from "./event-log.ts";
+import type { EventLog, MembersOf } from "./event-log.ts";
 import type { MemoryWatch } from "./memory-watch.ts";
 import type { PlanSteps } from "./steps.ts";
 
+/** What the events around a call say of it; the rest is known here. */
+export type StartMembers = Omit<
+  MembersOf<"tool_call_start">,
+  "call" | "step" | "memory_digest" | "context_digest"
+>;
+export type EndMembers = Omit<
+  MembersOf<"tool_call_end">,
+  "call" | "duration_us" | "memory_digest" | "memory_changed"
+>;
+
 /** One try's result, and what its end event says of it. */
-export type Tried<T> = { value: T; members: { [member: string]: unknown }; status: number | null };
+export type Tried<T> = {
+  value: T;
+  members: Omit<EndMembers, "state" | "tries" | "code" | "text" | "timing">;
+  /** What the agent is told of the call besides its answer. */
+  facts: { [member: string]: unknown };
+  status: number | null;
+};
 
 export type CallPlan<T> = {
   /** For the start event: which tool, what it was given. */
-  members: { [member: string]: unknown };
+  members: StartMembers;
   /** For each try. */
   timeoutMs: number;
   retry: Retry | undefined;
-  /** Where true, missing the last deadline is an end like another. */
-  hasFallback: boolean;
+  /** JSON text of what is answered where the last deadline is missed, which then is an end like another. */
+  fallback: string | null;
   /** @param number of the call in the event log */
   attempt(signal: AbortSignal, number: number): Promise<Tried<T>>;
 };
@@ -26,9 +42,6 @@ export type CallEnd<T> = { number: number; tries: number; durationMs: number } &
   | ({ state: "answered" } & Tried<T>)
   | { state: "fallback" }
 );
-
-/** What there is to say of a call before and after it. */
-export type Surroundings = { step: number | null; memory: Digest; context: Digest | null };
 
 /**
  * The execution layer around each tool call: what was there before, what was done and how long it took, what changed.
@@ -69,7 +82,7 @@ export class RecordedCalls {
         const { retry } = plan;
         if (again === null || retry === undefined || tries >= attempts || !retry.on.includes(again)) {
           if (result instanceof Failure) throw result.error;
-          if (result === LATE && !plan.hasFallback) throw missedDeadline(plan.timeoutMs, tries);
+          if (result === LATE && plan.fallback === null) throw missedDeadline(plan.timeoutMs, tries);
           outcome = result;
           break;
         }
@@ -82,38 +95,33 @@ export class RecordedCalls {
           : isTimeout(error)
             ? "timed_out"
             : "failed";
-      const { code, message } = failureOf(error);
-      await this.end(number, before, { state, code, message, tries });
+      const { code, message: text } = failureOf(error);
+      await this.end(number, before, { state, code, text, tries });
       throw error;
     }
     const durationMs = performance.now() - startedAtMs;
     const state = outcome === LATE ? "fallback" : "answered";
-    await this.end(number, before, { state, tries, ...(outcome === LATE ? {} : outcome.members) });
+    const members = outcome === LATE ? { answer: { output_json: plan.fallback } } : outcome.members;
+    await this.end(number, before, { state, tries, ...members });
     const end = { number, tries, durationMs };
     return outcome === LATE ? { ...end, state: "fallback" } : { ...end, state: "answered", ...outcome };
   }
 
   /** Records that a call begins. Whoever calls this records its end too. */
-  async begin(members: { [member: string]: unknown }): Promise<{ number: number; before: Before }> {
+  async begin(members: StartMembers): Promise<{ number: number; before: Before }> {
     this.#log.checkRoom();
     const number = ++this.#last;
     const memory = await this.#watch.check(number);
-    const around: Surroundings = { step: this.#steps.current, memory, context: this.#context() };
+    const around = { step: this.#steps.current, memory_digest: memory, context_digest: this.#context() };
     this.#log.append("tool_call_start", { call: number, ...members, ...around });
     return { number, before: { memory, atMs: performance.now() } };
   }
 
-  async end(number: number, before: Before, members: { [member: string]: unknown }): Promise<void> {
-    const durationUs = Math.round((performance.now() - before.atMs) * 1000);
+  async end(number: number, before: Before, members: EndMembers): Promise<void> {
+    const duration_us = Math.round((performance.now() - before.atMs) * 1000);
     const memory = await this.#watch.check(number);
-    const memory_changed = memory !== before.memory;
-    this.#log.append("tool_call_end", {
-      call: number,
-      ...members,
-      duration_us: durationUs,
-      memory,
-      memory_changed,
-    });
+    const after = { duration_us, memory_digest: memory, memory_changed: memory !== before.memory };
+    this.#log.append("tool_call_end", { call: number, ...members, ...after });
   }
 
   /** Gives up what is still under way and waits until its ends are recorded. */
@@ -169,13 +177,18 @@ export class RecordedCalls {
     const timer = setTimeout(giveUp, LIMITS.lateAnswerMs);
     this.#closing.signal.addEventListener("abort", giveUp, { once: true });
     if (this.#closing.signal.aborted) giveUp();
-    const late = (members: { [member: string]: unknown }) => {
+    const late = (members: Omit<MembersOf<"tool_call_late">, "call" | "late_us">) => {
       const late_us = Math.round((performance.now() - startedAtMs) * 1000);
       this.#log.append("tool_call_late", { call, late_us, ...members });
     };
     const recorded = trying
-      .then(({ members }) => late({ state: "answered", ...members }))
-      .catch((error: unknown) => late({ state: "failed", ...failureOf(error) }))
+      .then(({ members: { call_seq, status, output_digest, output_bytes } }) =>
+        late({ state: "answered", call_seq, status, output_digest, output_bytes }),
+      )
+      .catch((error: unknown) => {
+        const { code, message: text } = failureOf(error);
+        late({ state: "failed", code, text });
+      })
       .finally(() => {
         clearTimeout(timer);
         this.#closing.signal.removeEventListener("abort", giveUp);

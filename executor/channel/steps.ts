@@ -55,7 +55,7 @@ export class PlanSteps {
     this.#open.push(step);
     this.#log.append("plan_step", {
       ...{ state: "begun", step: step.number, name, parent: step.parent },
-      ...(state === undefined ? {} : { given: state }),
+      given_json: state === undefined ? null : JSON.stringify(state),
     });
     return step.number;
   }
@@ -114,7 +114,7 @@ export class PlanSteps {
     this.#log.append("plan_step", {
       ...{ state: "ended", step: step.number, name: step.name, status, calls: step.calls },
       duration_us: Math.round((performance.now() - step.startedAtMs) * 1000),
-      ...(detail === undefined ? {} : { detail }),
+      detail_json: detail === undefined ? null : JSON.stringify(detail),
     });
   }
 }

@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
 import { canonicalJson, digestOf, type Json } from "#core/json.ts";
 import { type Check, compileSchema } from "#core/json-schema.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -28,7 +29,7 @@ import {
   utf8Text,
 } from "./http-tool.ts";
 import type { OutgoingCall, ProxiedCalls } from "./proxied-calls.ts";
-import type { Before, CallEnd, RecordedCalls, Tried } from "./recorded-calls.ts";
+import type { Before, CallEnd, RecordedCalls, StartMembers, Tried } from "./recorded-calls.ts";
 
 /** What the agent is given of a call. */
 export type ToolAnswer = {
@@ -109,7 +110,7 @@ export class ToolCalls {
         members: { tool: name, kind: tool.kind, via, read_only: tool.read_only, ...shownInput(input) },
         timeoutMs,
         retry: tool.kind === "http" ? tool.retry : undefined,
-        hasFallback: tool.fallback !== undefined,
+        fallback: tool.fallback === undefined ? null : JSON.stringify(tool.fallback),
         attempt,
       },
       signal,
@@ -131,20 +132,23 @@ export class ToolCalls {
           via: "http",
           method,
           url,
-          body: digestOf(hash("sha256", body, "buffer")),
+          arguments_digest: digestOf(hash("sha256", body, "buffer")),
+          body: body.length <= LIMITS.recordedArgumentsBytes ? body : null,
         },
         timeoutMs,
         retry: call.retry,
-        hasFallback: false,
+        fallback: null,
         attempt: async (signal) => {
-          const { head, body, members } = await this.#fetch(outgoing, signal);
-          return { value: { ...head, body }, members, status: head.status };
+          const { head, body, members, facts } = await this.#fetch(outgoing, signal);
+          const answer =
+            body.length <= LIMITS.recordedAnswerBytes ? { head_json: JSON.stringify(head), body } : null;
+          return { value: { ...head, body }, members: { ...members, answer }, facts, status: head.status };
         },
       },
       signal,
     );
     if (end.state === "fallback") throw new Error("a call without a fallback had one");
-    return { answer: end.value, call: { ...factsOf(end), ...end.members } };
+    return { answer: end.value, call: { ...factsOf(end), ...end.facts } };
   }
 
   /** Begins a tool within the sandbox: what its caller, who is there, has to run. */
@@ -157,7 +161,7 @@ export class ToolCalls {
       );
     }
     const argv = toolArguments(tool, input);
-    const members = {
+    const members: StartMembers = {
       tool: name,
       kind: "exec",
       via: "http",
@@ -178,19 +182,25 @@ export class ToolCalls {
     this.#inSandbox.delete(end.call);
     const { tool, before } = running;
     const stdout = Buffer.from(end.stdout_base64, "base64");
-    const members = { exit_code: end.exit_code, signal: end.signal, ...shownOutput(stdout) };
+    const facts = { exit_code: end.exit_code, signal: end.signal, ...shownOutput(stdout) };
     const state = end.timed_out ? (tool.fallback === undefined ? "timed_out" : "fallback") : "answered";
-    await this.#parts.recorded.end(end.call, before, { state, tries: 1, ...members });
-    const facts = { number: end.call, tries: 1, durationMs: performance.now() - before.atMs };
+    const value = executedOutput(stdout, Buffer.from(end.stderr_base64, "base64"), end.exit_code === 0);
+    const given =
+      state === "answered"
+        ? givenOf(value)
+        : state === "fallback"
+          ? { answer: { output_json: JSON.stringify(tool.fallback) } }
+          : { code: "TOOL_TIMED_OUT" };
+    await this.#parts.recorded.end(end.call, before, { state, tries: 1, ...facts, ...given });
+    const numbers = { number: end.call, tries: 1, durationMs: performance.now() - before.atMs };
     if (state === "timed_out") {
       throw new DsecError(
         "TOOL_TIMED_OUT",
         `tool ${tool.name} took longer than ${toolTimeoutMs(tool, this.#timeouts)} ms`,
       );
     }
-    if (state === "fallback") return answerOf({ ...facts, state }, tool);
-    const value = executedOutput(stdout, Buffer.from(end.stderr_base64, "base64"), end.exit_code === 0);
-    return answerOf({ ...facts, state, value, members, status: null }, tool);
+    if (state === "fallback") return answerOf({ ...numbers, state }, tool);
+    return answerOf({ ...numbers, state, value, members: {}, facts, status: null }, tool);
   }
 
   /** The sandbox has ended: what ran within it ended with it. */
@@ -220,9 +230,9 @@ export class ToolCalls {
   #httpAttempt(tool: HttpTool, input: ToolInput, timeoutMs: number) {
     const outgoing = outgoingCall(tool, input, gatewayTimeoutMs(timeoutMs));
     return async (signal: AbortSignal): Promise<Tried<Output>> => {
-      const { head, body, members, contentType } = await this.#fetch(outgoing, signal);
-      const text = outputText(body, contentType);
-      return { value: { text, isError: head.status >= 400 }, members, status: head.status };
+      const { head, body, members, facts, contentType } = await this.#fetch(outgoing, signal);
+      const value = { text: outputText(body, contentType), isError: head.status >= 400 };
+      return { value, members: { ...members, ...givenOf(value) }, facts, status: head.status };
     };
   }
 
@@ -237,9 +247,9 @@ export class ToolCalls {
       if (reason === "command_not_found") {
         throw new DsecError("TOOL_FAILED", `tool ${tool.name}: ${tool.command[0]} is not in its image`);
       }
-      const members = { exit_code: exitCode, signal: killedBy, reason, ...shownOutput(stdout) };
+      const facts = { exit_code: exitCode, signal: killedBy, reason, ...shownOutput(stdout) };
       const value = executedOutput(stdout, stderr, reason === "exited" && exitCode === 0);
-      return { value, members, status: null };
+      return { value, members: { ...facts, ...givenOf(value) }, facts, status: null };
     };
   }
 
@@ -248,17 +258,19 @@ export class ToolCalls {
     const answer = await calls.open(outgoing, signal);
     const body = await collectBody(answer);
     const { status, headers, url, redirects } = answer.head;
-    const report = calls.report(answer.seq);
-    const members = {
-      seq: answer.seq,
-      status,
-      fingerprint: report?.fingerprint ?? null,
-      ...shownOutput(body),
-    };
+    const fingerprint = calls.report(answer.seq)?.fingerprint ?? null;
+    const output = shownOutput(body);
     return {
       head: { status, headers, url, redirects },
       body,
-      members,
+      members: {
+        ...{ call_seq: answer.seq, status, ...output },
+        ...{
+          body_digest: fingerprint?.body as Digest | undefined,
+          json_digest: fingerprint?.json as Digest | undefined,
+        },
+      },
+      facts: { seq: answer.seq, status, fingerprint, ...output },
       contentType: header(answer, "content-type"),
     };
   }
@@ -302,7 +314,7 @@ function answerOf(end: CallEnd<Output>, tool: Tool): ToolAnswer {
       call: { ...facts, tool: tool.name },
     };
   }
-  const call = { ...facts, tool: tool.name, ...end.members };
+  const call = { ...facts, tool: tool.name, ...end.facts };
   return { outputText: end.value.text, isError: end.value.isError, fallback: false, call };
 }
 
@@ -319,13 +331,19 @@ function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolean): Out
   return { text: stdout.length === 0 ? "null" : text, isError: !succeeded };
 }
 
-/** Short inputs stand in the event themselves, and every input by its digest. */
-function shownInput(input: ToolInput): { [member: string]: unknown } {
+/** Every input stands in the event by its digest, and itself where it is not too long. */
+function shownInput(input: ToolInput) {
   const text = canonicalJson(input);
-  const digest = digestOf(hash("sha256", text, "buffer"));
-  return { input_digest: digest, ...(text.length <= LIMITS.eventInputBytes ? { input } : {}) };
+  const arguments_digest = digestOf(hash("sha256", text, "buffer"));
+  return { arguments_digest, arguments_json: text.length <= LIMITS.recordedArgumentsBytes ? text : null };
 }
 
-function shownOutput(bytes: Buffer): { [member: string]: unknown } {
+/** What the agent is given, for the event: a replay gives it again. */
+function givenOf({ text, isError }: Output) {
+  const answer = text.length <= LIMITS.recordedAnswerBytes ? { output_json: text.toWellFormed() } : null;
+  return { is_error: isError, answer };
+}
+
+function shownOutput(bytes: Buffer) {
   return { output_digest: digestOf(hash("sha256", bytes, "buffer")), output_bytes: bytes.length };
 }

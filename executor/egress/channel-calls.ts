@@ -2,11 +2,11 @@ import type { Duplex } from "node:stream";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { CompiledPolicy } from "#core/policy/compile.ts";
-import { auditFields, type Denied } from "#core/policy/decide.ts";
+import type { Denied } from "#core/policy/decide.ts";
 import type { Target } from "#core/policy/url.ts";
 import type { EventLog } from "../channel/event-log.ts";
 import type { OpenCall, OpenTunnel, ProxiedCalls } from "../channel/proxied-calls.ts";
-import type { RecordedCalls } from "../channel/recorded-calls.ts";
+import type { EndMembers, RecordedCalls, StartMembers } from "../channel/recorded-calls.ts";
 import type { CallPort, EgressAnswer, EgressCall, EgressWebSocket } from "./call-port.ts";
 import type { CurrentPolicy } from "./current-policy.ts";
 import { Spool, type SpooledBody } from "./spool.ts";
@@ -47,7 +47,7 @@ export class ChannelCalls implements CallPort {
   async call(call: EgressCall, signal: AbortSignal): Promise<EgressAnswer> {
     const body = await this.#spool.take(call.body ?? nothing());
     const { method, url, headers } = call;
-    const record = await this.#begin({ method, url, body: body.digest }, signal, body);
+    const record = await this.#begin({ method, url, arguments_digest: body.digest }, signal, body);
     return record.during(async () => {
       const outgoing = {
         tool: null,
@@ -78,7 +78,10 @@ export class ChannelCalls implements CallPort {
 
   refused(denied: Denied): void {
     if (this.#state === "closed") return;
-    this.#parts.log.append("error", { via: "proxy", ...auditFields(denied), message: denied.message });
+    const { code, message: text, method, target } = denied;
+    // Without path and query, which may carry secrets.
+    const url = target && `${target.scheme}://${target.host.text}:${target.port}`;
+    this.#parts.log.append("error", { code, text, via: "proxy", method, url });
   }
 
   /** Resolves once the ends of all calls are recorded; the proxy is closed by then, so nothing new begins. */
@@ -107,7 +110,11 @@ export class ChannelCalls implements CallPort {
     });
   }
 
-  async #begin(members: object, signal: AbortSignal | null, body: SpooledBody | null): Promise<CallRecord> {
+  async #begin(
+    members: Pick<StartMembers, "method" | "url" | "passage" | "arguments_digest">,
+    signal: AbortSignal | null,
+    body: SpooledBody | null,
+  ): Promise<CallRecord> {
     const { recorded, calls } = this.#parts;
     const { promise: over, resolve } = Promise.withResolvers<void>();
     this.#records.add(over);
@@ -131,7 +138,7 @@ export class ChannelCalls implements CallPort {
 class CallRecord {
   readonly #calls: Pick<ProxiedCalls, "report">;
   readonly #signal: AbortSignal | null;
-  readonly #end: (members: { [member: string]: unknown }) => void;
+  readonly #end: (members: EndMembers) => void;
   readonly #leave = () => this.failed(this.#signal?.reason);
   #state: "open" | "ended" = "open";
   #seq: number | null = null;
@@ -139,7 +146,7 @@ class CallRecord {
   constructor(
     calls: Pick<ProxiedCalls, "report">,
     signal: AbortSignal | null,
-    end: (members: { [member: string]: unknown }) => void,
+    end: (members: EndMembers) => void,
   ) {
     this.#calls = calls;
     this.#signal = signal;
@@ -177,7 +184,7 @@ class CallRecord {
     }
   }
 
-  answered(members: { [member: string]: unknown }): void {
+  answered(members: Partial<EndMembers>): void {
     this.#finish({ state: "answered", ...members });
   }
 
@@ -186,17 +193,17 @@ class CallRecord {
     const code = known?.code ?? "INTERNAL";
     const state =
       code === "CALL_CANCELLED" ? "cancelled" : code === "CALL_TIMED_OUT" ? "timed_out" : "failed";
-    this.#finish({ state, code, message: known?.message ?? "it failed within this executor" });
+    this.#finish({ state, code, text: known?.message ?? "it failed within this executor" });
   }
 
-  #finish(members: { [member: string]: unknown }): void {
+  #finish(members: Partial<EndMembers> & Pick<EndMembers, "state">): void {
     if (this.#state === "ended") return;
     this.#state = "ended";
     this.#signal?.removeEventListener("abort", this.#leave);
     const report = this.#seq === null ? null : this.#calls.report(this.#seq);
     const { status = null, fingerprint = null } = report ?? {};
-    // `seq` is the event's own number.
-    this.#end({ ...members, call_seq: this.#seq, status, fingerprint, tries: 1 });
+    const fingerprints = { body_digest: fingerprint?.body, json_digest: fingerprint?.json };
+    this.#end({ ...members, call_seq: this.#seq, status, ...fingerprints, tries: 1 });
   }
 }
 

@@ -1,10 +1,7 @@
-/** Observations that an owner puts into a running sandbox, and the event log in which they are found again. */
+/** Observations that an owner puts into a running sandbox; its trace says who did. */
 import { OpenAPIHono, z } from "@hono/zod-openapi";
-import { decodeJwt } from "jose";
-import { DsecError } from "#core/errors.ts";
-import type { Digest, KeyId, TaskId } from "#core/ids.ts";
+import type { KeyId, TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
-import { type AttestationClaims, AttestationClaimsSchema } from "#core/wire/attestations.ts";
 import {
   ObservationRequestSchema,
   ObservationSchema,
@@ -14,7 +11,7 @@ import {
 import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
-import { content, json } from "../reply.ts";
+import { json } from "../reply.ts";
 import { longPoll } from "./long-poll.ts";
 import { idempotencyKeyOf, TaskParams } from "./tasks.ts";
 
@@ -22,7 +19,7 @@ const POLL_MS = 1_000;
 
 export function observationRoutes(gateway: Gateway): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>();
-  const { store, blobs } = gateway;
+  const { store } = gateway;
 
   serve(
     app,
@@ -33,7 +30,7 @@ export function observationRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag: "tasks",
       summary: "Put an observation into a running sandbox",
       description:
-        "The agent is given it with its next answer, and the event log says which key injected it. For a task that is still queued it waits for the sandbox.",
+        "The agent is given it with its next answer, and the trace says which key injected it. For a task that is still queued it waits for the sandbox.",
       access: ["tasks", "admin"],
       params: TaskParams,
       headers: z.object({ "idempotency-key": z.string().min(1).max(LIMITS.idempotencyKeyChars).optional() }),
@@ -90,52 +87,5 @@ export function observationRoutes(gateway: Gateway): OpenAPIHono<Env> {
     },
   );
 
-  serve(
-    app,
-    gateway,
-    {
-      method: "get",
-      path: "/v1/tasks/{id}/log",
-      tag: "tasks",
-      summary: "Download a task's event log",
-      description:
-        "JSON lines: everything that the deciding attempt did through its socket. Its count, chain head and digest are in the attestation.",
-      access: ["tasks", "admin"],
-      params: TaskParams,
-      responses: { 200: { description: "the bytes, unchanged", body: "application/octet-stream" } },
-    },
-    async (c, { caller, params }) => {
-      const id = params.id as TaskId;
-      const { events } = (await attestedClaims(gateway, id, ownerOf(caller))).dsec;
-      const missing = () =>
-        new DsecError("OUTPUT_NOT_FOUND", `the event log of ${id} is no longer in the blob store`);
-      return content(c, blobs, {
-        digest: events.digest as Digest,
-        size: events.size,
-        name: `${id}.events.jsonl`,
-        missing,
-      });
-    },
-  );
-
   return app;
-}
-
-/** What was attested of the attempt that decided. */
-async function attestedClaims(
-  { store }: Gateway,
-  id: TaskId,
-  owner: KeyId | null,
-): Promise<AttestationClaims> {
-  const task = await store.getTask(id, owner);
-  const attestations = await store.listAttestations(id, owner);
-  const deciding = attestations.find((attestation) => attestation.id === task.attestation_id);
-  if (deciding === undefined) {
-    throw new DsecError(
-      "OUTPUT_NOT_FOUND",
-      `${id} is ${task.state} and no attempt of it has been attested; wait for its end`,
-    );
-  }
-  // Our own signature, made from the evidence and kept beside it.
-  return AttestationClaimsSchema.parse(decodeJwt(deciding.jwt));
 }

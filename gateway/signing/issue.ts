@@ -108,7 +108,7 @@ function claimsOf(
       isolation: evidence.isolation,
       result: evidence.result,
       calls: evidence.calls,
-      events: evidence.events,
+      trace: evidence.trace,
       durations_us: evidence.durations_us,
       usage: evidence.usage,
       evidence_digest: issued.evidenceDigest,
@@ -149,14 +149,14 @@ function matchResult(evidence: Evidence, result: Result | null, held: HeldLease)
 }
 
 async function matchUploads(
-  { result, events }: Evidence,
+  { result, trace }: Evidence,
   held: HeldLease,
   blobSize: IssueRequest["blobSize"],
 ): Promise<void> {
   const named = [
     ["result.stdout", result.stdout.digest, result.stdout.kept_bytes],
     ["result.stderr", result.stderr.digest, result.stderr.kept_bytes],
-    ["events", events.digest, events.size],
+    ...(trace === null ? [] : [["trace", trace.digest, trace.size] as const]),
     ...result.outputs.map(({ path, digest, size }) => [`result.outputs ${path}`, digest, size] as const),
   ] as const;
   const sizes = new Map<Digest, Promise<number | null>>();

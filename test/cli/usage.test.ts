@@ -18,7 +18,7 @@ const NESTED = [
   "task cancel",
   "task logs",
   "task receipts",
-  "task events",
+  "task trace",
   "task observe",
   "task policy",
   "secret put",

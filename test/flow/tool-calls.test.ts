@@ -11,6 +11,7 @@ import type { AttestationClaims } from "#core/wire/attestations.ts";
 import type { ReceiptClaims } from "#core/wire/calls.ts";
 import type { Task } from "#core/wire/tasks.ts";
 import { type Client, createClient } from "#sdk/client.ts";
+import { readTrace } from "#test/support/trace-file.ts";
 import { EPISODES, type Episode, toolSteps } from "./episodes.ts";
 import { leftovers, type System, startSystem } from "./system.ts";
 
@@ -105,18 +106,21 @@ async function expectAccounted(task: Task, episode: Episode, keys: JWTVerifyGetK
     expect(receipt.fingerprint!.body).toBe(sha256(Buffer.from(response)));
   }
 
-  const log = Buffer.from(await client.tasks.log(task.id));
-  const events = log
-    .toString()
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as { type: string });
+  const file = await bytesOf(await client.tasks.trace(task.id));
+  const { events, chain_head } = await readTrace(file);
   const count = (type: string) => events.filter((event) => event.type === type).length;
   expect([count("tool_call_start"), count("tool_call_end")]).toEqual([steps.length, steps.length]);
   // one for the empty list, one for each call that is remembered
   expect(count("memory_write")).toBe(1 + steps.length);
   expect(count("error")).toBe(0);
-  expect(dsec.events).toMatchObject({ count: events.length, digest: sha256(log), size: log.length });
+  const trace = { count: events.length, chain_head, digest: sha256(file), size: file.length };
+  expect(dsec.trace).toEqual(trace);
+}
+
+async function bytesOf(stream: ReadableStream<Uint8Array>): Promise<Buffer> {
+  const parts: Uint8Array[] = [];
+  for await (const part of stream) parts.push(part);
+  return Buffer.concat(parts);
 }
 
 async function text(task: Task): Promise<string> {

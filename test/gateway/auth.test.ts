@@ -24,7 +24,7 @@ const ACCESS: Record<string, (Scope | "executor")[]> = {
   "GET /v1/tasks/{id}/stderr": ["tasks", "admin"],
   "GET /v1/tasks/{id}/attestations": ["tasks", "admin"],
   "GET /v1/tasks/{id}/receipts": ["tasks", "admin"],
-  "GET /v1/tasks/{id}/log": ["tasks", "admin"],
+  "GET /v1/tasks/{id}/trace": ["tasks", "admin"],
   "POST /v1/tasks/{id}/observations": ["tasks", "admin"],
   "GET /v1/tasks/{id}/policy": ["tasks", "admin"],
   "PUT /v1/tasks/{id}/policy": ["tasks", "admin"],

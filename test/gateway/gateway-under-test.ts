@@ -269,7 +269,7 @@ export class ExecutorClient extends Client {
       isolation: ISOLATION,
       result,
       calls: { count: 0, receipts_root: null },
-      events: {
+      trace: {
         count: 0,
         chain_head: `sha256:${"0".repeat(64)}`,
         digest: result.stdout.digest,

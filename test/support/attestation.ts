@@ -91,7 +91,7 @@ export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
     isolation: ISOLATION,
     result,
     calls: NO_CALLS,
-    events: {
+    trace: {
       count: 0,
       chain_head: `sha256:${"0".repeat(64)}`,
       digest: result.stdout.digest,

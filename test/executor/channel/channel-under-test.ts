@@ -14,7 +14,7 @@ import type { AttestationClaims } from "#core/wire/attestations.ts";
 import { fromWire, toWire } from "#core/wire/common.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
-import { Channel, type ChannelRecord } from "#executor/channel/channel.ts";
+import type { Channel, ChannelRecord } from "#executor/channel/channel.ts";
 import { Channels } from "#executor/channel/channels.ts";
 import { AgentServices } from "#executor/channel/services.ts";
 import { buildEvidence, describeHost } from "#executor/evidence.ts";
@@ -23,14 +23,14 @@ import { type Identity, openIdentity } from "#executor/identity.ts";
 import { createSqliteMemoryStore } from "#executor/memory/sqlite-store.ts";
 import type { MemoryStore } from "#executor/memory/store.ts";
 import { emptyResult } from "#executor/run.ts";
+import { Collector } from "#executor/trace/collector.ts";
 import { CAPACITY, ISSUER } from "#test/gateway/gateway-under-test.ts";
 import { openTestProxy, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
+import { readTrace } from "#test/support/trace-file.ts";
 import { signEvidence } from "#trace/attestation/evidence.ts";
-import { readEventLog } from "#trace/events/chain.ts";
+import type { TraceEvent } from "#trace/events/event.ts";
 
 const IMAGE_DIGEST: Digest = `sha256:${"0".repeat(64)}`;
-
-export type Event = { seq: number; type: string; t_us: number; [member: string]: unknown };
 
 export class ChannelRig implements AsyncDisposable {
   readonly proxy: TestProxy;
@@ -38,6 +38,7 @@ export class ChannelRig implements AsyncDisposable {
   readonly services: AgentServices;
   readonly gateway: GatewayClient;
   readonly channels: Channels;
+  readonly #collector: Collector;
   readonly #executorId: string;
   readonly #identity: Identity;
   readonly #opened: OpenChannel[] = [];
@@ -66,7 +67,8 @@ export class ChannelRig implements AsyncDisposable {
       build: "0.1.0+test",
       host: describeHost(),
     });
-    rig = new ChannelRig({ proxy, directory, services, gateway, executorId, identity });
+    const collector = await Collector.start();
+    rig = new ChannelRig({ proxy, directory, services, gateway, collector, executorId, identity });
     return rig;
   }
 
@@ -75,6 +77,7 @@ export class ChannelRig implements AsyncDisposable {
     directory: string;
     services: AgentServices;
     gateway: GatewayClient;
+    collector: Collector;
     executorId: string;
     identity: Identity;
   }) {
@@ -84,10 +87,12 @@ export class ChannelRig implements AsyncDisposable {
     this.gateway = parts.gateway;
     this.#executorId = parts.executorId;
     this.#identity = parts.identity;
-    const { services, gateway } = parts;
+    const { services, gateway, collector } = parts;
+    const tracesDirectory = join(this.directory, "traces");
     const noSandboxes = () => Promise.reject(new Error("there are no sandboxes in this test"));
     const exec = { launcher: { launch: noSandboxes }, findImage: noSandboxes };
-    this.channels = new Channels({ services, gateway, exec });
+    this.#collector = collector;
+    this.channels = new Channels({ services, gateway, exec, collector, tracesDirectory });
   }
 
   /** Past the memory service: what it reads and writes is recorded nowhere. */
@@ -118,12 +123,11 @@ export class ChannelRig implements AsyncDisposable {
   }
 
   /** Delivers an attempt that ended with this record; its claims as attested. */
-  async deliver({ lease, directory }: OpenChannel, channel: ChannelRecord): Promise<AttestationClaims> {
+  async deliver({ lease }: OpenChannel, channel: ChannelRecord): Promise<AttestationClaims> {
     const signal = AbortSignal.timeout(10_000);
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
-    const { digest, size } = channel.events;
-    const log = await readFile(Channel.eventsPath(directory));
-    if (size > 0) await this.gateway.putBlob(hold, digest, new Blob([log]), signal);
+    const { digest, path } = channel.trace;
+    await this.gateway.putBlob(hold, digest, new Blob([await readFile(path)]), signal);
     const result = emptyResult({
       reason: "launch_failed",
       exit_code: null,
@@ -151,6 +155,7 @@ export class ChannelRig implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const opened of this.#opened) await this.channels.end(opened.channel);
     await this.services.close();
+    await this.#collector.close();
     await this.proxy.close();
     await rm(this.directory, { recursive: true, force: true });
   }
@@ -231,13 +236,13 @@ export class OpenChannel {
     return connect(this.socketPath);
   }
 
-  /** Ends the sandbox's life: what its evidence says, and the events of the log that it names. */
-  async close(): Promise<{ record: ChannelRecord; events: Event[] }> {
+  /** Ends the sandbox's life: what its evidence says, and the events of the trace that it names. */
+  async close(): Promise<{ record: ChannelRecord; events: TraceEvent[] }> {
     const record = await this.channel.close(AbortSignal.timeout(30_000));
     await this.rig.channels.end(this.channel);
-    const read = await readEventLog(await readFile(Channel.eventsPath(this.directory)), this.lease);
-    if (read.chain_head !== record.events.chain_head)
-      throw new Error("the log's chain is not the recorded one");
-    return { record, events: read.events as unknown as Event[] };
+    const { count, chain_head, events } = await readTrace(await readFile(record.trace.path));
+    if (chain_head !== record.trace.chain_head || count !== record.trace.count)
+      throw new Error("the trace is not the recorded one");
+    return { record, events };
   }
 }

@@ -8,8 +8,9 @@ import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
 import { createMemory, taskNamespace } from "#executor/memory/memory.ts";
 import { reach } from "#test/gateway/proxy/proxy-under-test.ts";
-import { readEventLog } from "#trace/events/chain.ts";
-import { ChannelRig, type Event } from "./channel-under-test.ts";
+import { readTrace } from "#test/support/trace-file.ts";
+import type { EventType, TraceEvent } from "#trace/events/event.ts";
+import { ChannelRig } from "./channel-under-test.ts";
 
 let rig: ChannelRig;
 /** What the upstream does is each test's own. */
@@ -42,7 +43,8 @@ const getUser = (more: object = {}) => ({
   read_only: true,
   ...more,
 });
-const ofType = (events: Event[], type: string) => events.filter((event) => event.type === type);
+const ofType = <T extends EventType>(events: TraceEvent[], type: T) =>
+  events.filter((event) => event.type === type) as unknown as TraceEvent<T>[];
 
 test("a tool's answer comes as it was written, and evidence, receipts and log tell of the same call", async () => {
   const seen: string[] = [];
@@ -65,43 +67,45 @@ test("a tool's answer comes as it was written, and evidence, receipts and log te
   expect(record.calls.count).toBe(1);
   const [start] = ofType(events, "tool_call_start");
   const [end] = ofType(events, "tool_call_end");
-  expect(start).toMatchObject({ call: 1, tool: "get_user", via: "http", step: null, input: { id: "a/b c" } });
+  expect(start).toMatchObject({ call: 1, tool: "get_user", via: "http", step: null });
+  expect(JSON.parse(start!.arguments_json!)).toEqual({ id: "a/b c", verbose: true });
   expect(end).toMatchObject({
     call: 1,
     state: "answered",
     status: 200,
+    call_seq: 1,
     memory_changed: false,
-    memory: start!.memory,
+    memory_digest: start!.memory_digest,
+    answer: { output_json: '{"id": 1.0, "big": 9007199254740993, "name": "Mía"}' },
   });
 
   const claims = await rig.deliver(sandbox, record);
   expect(claims.dsec.calls).toEqual(record.calls);
-  expect(claims.dsec.events).toEqual(record.events);
-  const log = await rig.proxy.client.send("GET", `/v1/tasks/${sandbox.lease.task_id}/log`);
-  const read = await readEventLog(new Uint8Array(await log.arrayBuffer()), sandbox.lease);
-  expect(read.count).toBe(claims.dsec.events.count);
-  expect(read.chain_head).toBe(claims.dsec.events.chain_head);
+  const { path: _here, ...attested } = record.trace;
+  expect(claims.dsec.trace).toEqual(attested);
+  const file = await rig.proxy.client.send("GET", `/v1/tasks/${sandbox.lease.task_id}/trace`);
+  const read = await readTrace(new Uint8Array(await file.arrayBuffer()));
+  const { lease_id, fence, attempt, spec_digest } = sandbox.lease;
+  expect(read.header).toMatchObject({ lease_id, fence, attempt, spec_digest, level: "full" });
+  expect(read.count).toBe(claims.dsec.trace!.count);
+  expect(read.chain_head).toBe(claims.dsec.trace!.chain_head);
 });
 
-test("an event that is changed, left out, added or of another attempt is seen by the chain", async () => {
+test("a byte that is changed in an attempt's trace is seen, wherever it is", async () => {
   const sandbox = await rig.channel();
   for (let i = 0; i < 3; i++) await sandbox.send("POST", "/v1/rewards", { components: { score: i } });
   const { record, events } = await sandbox.close();
-  const lines = events.map(({ seq }) => seq);
-  expect(lines).toEqual([1, 2, 3]);
-  const text = await readFile(`${sandbox.directory}/events.jsonl`, "utf8");
-  const bytes = (changed: string) => new TextEncoder().encode(changed);
-  const changed = await readEventLog(bytes(text.replace('"score":1', '"score":9')), sandbox.lease);
-  expect(changed.chain_head).not.toBe(record.events.chain_head);
-  const other = await readEventLog(bytes(text), { ...sandbox.lease, fence: sandbox.lease.fence + 1 });
-  expect(other.chain_head).not.toBe(record.events.chain_head);
-  const without = text.split("\n").toSpliced(1, 1).join("\n");
-  await expect(readEventLog(bytes(without), sandbox.lease)).rejects.toMatchObject({
-    code: "EVIDENCE_INVALID",
-  });
-  await expect(readEventLog(bytes(text.slice(0, -1)), sandbox.lease)).rejects.toMatchObject({
-    code: "EVIDENCE_INVALID",
-  });
+  expect(events.map(({ seq }) => seq)).toEqual([1, 2, 3]);
+  const trace = await readFile(record.trace.path);
+  const seen: number[] = [];
+  for (let at = 0; at < trace.length; at++) {
+    const changed = Uint8Array.from(trace);
+    changed[at]! ^= 0x10;
+    const read = await readTrace(changed).catch(() => null);
+    if (read === null || read.chain_head !== record.trace.chain_head || read.state !== "sealed")
+      seen.push(at);
+  }
+  expect(seen).toHaveLength(trace.length);
 });
 
 test.each([
@@ -270,9 +274,9 @@ test("memory that changed though no recorded write explains it is told with both
   const { events } = await sandbox.close();
   const errors = ofType(events, "error");
   expect(errors).toMatchObject([{ code: "MEMORY_CHANGED_UNRECORDED", namespace, call: 2 }]);
-  expect(errors[0]!.expected).not.toBe(errors[0]!.actual);
+  expect(errors[0]!.expected_digest).not.toBe(errors[0]!.actual_digest);
   const [, second] = ofType(events, "tool_call_start");
-  expect(second!.memory).toBe(errors[0]!.actual);
+  expect(second!.memory_digest).toBe(errors[0]!.actual_digest);
 });
 
 test("every read and write of memory is an event, and a call says whether memory changed under it", async () => {
@@ -287,7 +291,7 @@ test("every read and write of memory is an event, and a call says whether memory
   const { events } = await sandbox.close();
   expect(ofType(events, "memory_read")).toMatchObject([{ op: "get", key: "seen", old: null, version: 0 }]);
   expect(ofType(events, "memory_write")).toMatchObject([
-    { op: "put", key: "seen", old: null, new: { json: "1.0" } },
+    { op: "put", key: "seen", old: null, new: { value_json: "1.0" } },
   ]);
   expect(ofType(events, "tool_call_end")).toMatchObject([{ memory_changed: true }]);
   expect(ofType(events, "error")).toEqual([]);
@@ -307,7 +311,7 @@ test("a plan step that takes too long gives up its call, and refuses others unti
   expect((await sandbox.send("POST", "/v1/steps/1/end", {})).json.error!.code).toBe("STEP_NOT_FOUND");
   const { events } = await sandbox.close();
   expect(ofType(events, "plan_step")).toMatchObject([
-    { state: "begun", step: 1, name: "search", given: { page: 1 } },
+    { state: "begun", step: 1, name: "search", given_json: '{"page":1}' },
     { state: "timed_out", step: 1, calls: 1 },
     { state: "ended", step: 1, status: "timed_out" },
   ]);
@@ -360,9 +364,9 @@ test("an observation from outside comes with the next answer, once, and is recor
   expect((await polled).json.items).toMatchObject([{ seq: 2, content: "second" }]);
   const { events } = await sandbox.close();
   expect(ofType(events, "observation")).toMatchObject([
-    { state: "injected", observation: 1, from: client.id, content: { weather: "storm" } },
+    { state: "injected", observation: 1, source: client.id, content_json: '{"weather":"storm"}' },
     { state: "given", observation: 1, call: 1 },
-    { state: "injected", observation: 2, from: client.id },
+    { state: "injected", observation: 2, source: client.id },
     { state: "given", observation: 2, call: null },
   ]);
   const stranger = await rig.proxy.gateway.client("tasks");
@@ -376,7 +380,13 @@ test("rewards, tokens and context are kept as they were told", async () => {
     weights: { polite: 2 },
   });
   expect([reward.status, reward.json.sum]).toEqual([201, 2]);
-  const token = { id: 7, logprob: -0.25, top: [{ id: 7, logprob: -0.25 }], log_sum_exp: 12.5 };
+  const again = { components: { polite: 0.5 }, weights: { polite: 0.5 } };
+  expect((await sandbox.send("POST", "/v1/rewards", again)).json.sum).toBe(0.25);
+  const [best, second] = [
+    { id: 7, logprob: -0.25 },
+    { id: 9, logprob: -2 },
+  ];
+  const token = { ...best, top: [second, best], log_sum_exp: 12.5 };
   expect((await sandbox.send("POST", "/v1/logits", { tokens: [token] })).status).toBe(201);
   const context = { messages: ["hello"] };
   const kept = await sandbox.send("POST", "/v1/context", { context });
@@ -394,9 +404,24 @@ test("rewards, tokens and context are kept as they were told", async () => {
     ]);
   }
   const { events } = await sandbox.close();
-  expect(ofType(events, "reward")).toMatchObject([{ components: { found: 1, polite: 0.5 }, sum: 2 }]);
-  expect(ofType(events, "token_logit")).toMatchObject([{ tokens: [token] }]);
-  expect(ofType(events, "context")).toMatchObject([{ context, digest: kept.json.digest }]);
+  const found = { name: "found", value: 1, weight: 1, product: 1 };
+  const polite = { name: "polite", value: 0.5, weight: 2, product: 1 };
+  expect(ofType(events, "reward")).toMatchObject([
+    {
+      components: [
+        { ...found, weight_change: null },
+        { ...polite, weight_change: null },
+      ],
+      sum: 2,
+    },
+    { components: [{ ...polite, weight: 0.5, weight_change: -1.5, product: 0.25 }], sum: 0.25 },
+  ]);
+  expect(ofType(events, "token_logit")).toMatchObject([
+    { tokens: [{ id: 7, logprob: -0.25, top_ids: [7, 9], top_logprobs: [-0.25, -2], log_sum_exp: 12.5 }] },
+  ]);
+  expect(ofType(events, "context")).toMatchObject([
+    { context_json: JSON.stringify(context), context_digest: kept.json.digest },
+  ]);
 });
 
 test("sandboxes of one job talk to each other, and to nobody of another job", async () => {
@@ -411,10 +436,10 @@ test("sandboxes of one job talk to each other, and to nobody of another job", as
   expect(items).toMatchObject([{ id: 1, from: one.lease.task_id, body: { score: 0.5 } }]);
   expect((await other.send("GET", "/v1/messages/results")).json.items).toEqual([]);
   expect(ofType((await one.close()).events, "message")).toMatchObject([
-    { op: "send", channel: "results", id: 1 },
+    { op: "send", channel: "results", items: [{ id: 1, from: null }] },
   ]);
   expect(ofType((await two.close()).events, "message")).toMatchObject([
-    { op: "receive", messages: [{ id: 1 }] },
+    { op: "receive", items: [{ id: 1, from: one.lease.task_id }] },
   ]);
 });
 

@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -302,7 +302,6 @@ test("a folder whose path is longer than a socket's may be still has its socket"
     headers: {},
     body: null,
   }));
-  const { readdir, stat } = await import("node:fs/promises");
   expect(await readdir(directory)).toEqual(["tool.sock"]);
   expect((await stat(join(directory, "tool.sock"))).mode & 0o777).toBe(0o666);
   await server.close();
@@ -320,8 +319,7 @@ test("a full log stops what would go unrecorded", async () => {
   expect(status).toBe(507);
   expect((await sandbox.send("PUT", "/v1/memory/k", "1")).json.error!.code).toBe("EVENT_LOG_FULL");
   const { record } = await sandbox.close();
-  expect(record.events.size).toBeLessThan(LIMITS.eventLogBytes + 2 * LIMITS.contextBytes);
-  expect((await readFile(join(sandbox.directory, "events.jsonl"))).length).toBe(record.events.size);
+  expect((await stat(record.trace.path)).size).toBe(record.trace.size);
   await rig.giveBack(sandbox);
   sandbox = await rig.channel();
 });

@@ -7,7 +7,8 @@ import { taskNamespace } from "#executor/memory/memory.ts";
 import { connectRedisMemoryStore } from "#executor/memory/redis-store.ts";
 import { dsec } from "#test/cli/dsec.ts";
 import { startRedis } from "#test/executor/memory/redis-server.ts";
-import { ChannelRig, type Event } from "./channel-under-test.ts";
+import type { TraceEvent } from "#trace/events/event.ts";
+import { ChannelRig } from "./channel-under-test.ts";
 
 const SHARED = { memory: { shared: [{ name: "notes", access: "write" as const }] } };
 
@@ -29,7 +30,10 @@ test("sandboxes share memory in a Redis, each with its own record, and what anot
     await other.put(taskNamespace(reader.lease.task_id as TaskId), "own", '"theirs"', options);
     await other.close();
 
-    const said = (events: Event[]) => events.map(({ type, key, code }) => `${type} ${key ?? code}`);
+    const said = (events: TraceEvent[]) =>
+      events.map(
+        (event) => `${event.type} ${"key" in event ? event.key : "code" in event ? event.code : ""}`,
+      );
     expect(said((await writer.close()).events)).toEqual(["memory_write plan", "memory_read own"]);
     expect(said((await reader.close()).events)).toEqual([
       "memory_read plan",

@@ -8,7 +8,7 @@ import type { TaskRequest } from "#core/wire/tasks.ts";
 import { eventually, Rig } from "#test/executor/executor-under-test.ts";
 import { cgroupsWith, mountsWith } from "#test/executor/host.ts";
 import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
-import { readEventLog } from "#trace/events/chain.ts";
+import { readTrace } from "#test/support/trace-file.ts";
 
 let proxy: TestProxy;
 let rig: Rig;
@@ -43,13 +43,10 @@ async function agent(script: string, request: Partial<TaskRequest> = {}) {
     ...request,
   });
   const claims = decodeJwt(attestations[0]!.jwt) as unknown as AttestationClaims;
-  const answer = await rig.client.send("GET", `/v1/tasks/${task.id}/log`);
-  const log = await readEventLog(new Uint8Array(await answer.arrayBuffer()), claims.dsec);
-  expect({ count: log.count, chain_head: log.chain_head }).toEqual({
-    count: claims.dsec.events.count,
-    chain_head: claims.dsec.events.chain_head,
-  });
-  return { task, out: stdout.toString(), err: stderr.toString(), claims, events: log.events };
+  const answer = await rig.client.send("GET", `/v1/tasks/${task.id}/trace`);
+  const { count, chain_head, events } = await readTrace(new Uint8Array(await answer.arrayBuffer()));
+  expect(claims.dsec.trace).toMatchObject({ count, chain_head });
+  return { task, out: stdout.toString(), err: stderr.toString(), claims, events };
 }
 
 const tools: TaskRequest["tools"] = [
@@ -113,12 +110,12 @@ dsec-tool memory get plan
     `/v1/tasks/${task.id}/receipts`,
   );
   const receipts = items.map(({ receipt }) => decodeJwt(receipt) as unknown as ReceiptClaims);
-  const ends = events.filter(({ type }) => type === "tool_call_end");
+  const ends = events.filter((event) => event.type === "tool_call_end");
   expect(
-    ends.map(({ seq: _place, status, fingerprint, ...rest }) => [status, fingerprint, rest.state]),
+    ends.map(({ status, body_digest: body, json_digest: json, state }) => [status, { body, json }, state]),
   ).toEqual(receipts.map((receipt) => [receipt.status, receipt.fingerprint, "answered"]));
   const written = events.filter(({ type }) => type === "memory_write");
-  expect(written.at(-1)).toMatchObject({ key: "plan", new: { json: '["look","book"]' } });
+  expect(written.at(-1)).toMatchObject({ key: "plan", new: { value_json: '["look","book"]' } });
 });
 
 test("exec tools run in a sandbox of their own or within the agent's, as they are declared", async () => {
@@ -155,7 +152,7 @@ dsec-tool exec --tool nope; echo "exit $?"
   ]);
   expect(err).toContain("TOOL_FAILED: tool absent");
   expect(err).toContain("TOOL_NOT_FOUND");
-  const ends = events.filter(({ type }) => type === "tool_call_end").map(({ state }) => state);
+  const ends = events.filter((event) => event.type === "tool_call_end").map(({ state }) => state);
   expect(ends).toEqual([
     ...["answered", "answered", "answered", "answered", "fallback", "failed"],
     ...["answered", "timed_out"],

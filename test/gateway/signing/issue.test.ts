@@ -77,7 +77,7 @@ test.each(["EdDSA", "ES256"] as const)(
         resources: evidence.resources,
         isolation: evidence.isolation,
         result: attempt.result,
-        events: evidence.events,
+        trace: evidence.trace,
         calls: attempt.calls,
         durations_us: evidence.durations_us,
         usage: evidence.usage,
@@ -257,18 +257,18 @@ const MISMATCHES: [string, (evidence: Evidence) => void, string | RegExp][] = [
     other,
   ],
   [
-    "events",
+    "trace",
     (e) => {
-      e.events.digest = other;
+      e.trace!.digest = other;
     },
     other,
   ],
   [
-    "events size",
+    "trace size",
     (e) => {
-      e.events.size += 1;
+      e.trace!.size += 1;
     },
-    /events size is/,
+    /trace size is/,
   ],
   [
     "isolation",

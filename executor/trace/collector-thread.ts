@@ -1,0 +1,154 @@
+/**
+ * The thread that takes events out of the ring and writes them: one trajectory for each sandbox, chained, compressed and
+ * flushed by size or time. It does nothing else, so that a producer seldom waits for it.
+ */
+import { linkSync, unlinkSync } from "node:fs";
+import { parentPort, workerData } from "node:worker_threads";
+import { RingCollector, type RingRecord } from "#native/index.ts";
+import { EVENT_TYPES } from "#trace/events/event.ts";
+import { TrajectoryWriter } from "#trace/format/writer.ts";
+import { nodeEngine } from "#trace/node/engine.ts";
+import { FileSink } from "#trace/node/files.ts";
+import { tracePathOf } from "./paths.ts";
+import { type CollectorMessage, type CollectorSetup, type Opening, RECORD } from "./protocol.ts";
+
+const FLUSH_BYTES = 256 * 1024;
+const FLUSH_MS = 250;
+/** While something is held it will be flushed in a moment anyway; until then this much may gather in the ring. */
+const GATHER_BYTES = 256 * 1024;
+const BATCH_BYTES = 8 * 1024 * 1024;
+
+const { ringDescriptor, flushedBytes } = workerData as CollectorSetup;
+const flushed = new BigInt64Array(flushedBytes);
+const ring = new RingCollector(ringDescriptor, BATCH_BYTES);
+const open = new Map<number, Recorded>();
+
+class Recorded {
+  readonly #slot: number;
+  readonly #sink: FileSink;
+  readonly #writer: TrajectoryWriter;
+  #state: "whole" | "failing" | "torn" = "whole";
+  #lost = 0;
+  /** When what is held is to be written. */
+  dueAtMs = Number.POSITIVE_INFINITY;
+
+  constructor(slot: number, { path, header }: Opening) {
+    this.#slot = slot;
+    this.#sink = new FileSink(path);
+    this.#writer = new TrajectoryWriter(header, nodeEngine, this.#sink.write);
+  }
+
+  add({ kind, timeUs, bytes }: RingRecord, nowMs: number): void {
+    // What follows a lost event would break the chain: the file ends where it is still true.
+    if (this.#state === "torn") {
+      this.#lose("an event before it was lost");
+      return;
+    }
+    try {
+      const place = { seq: this.#writer.count + 1, t_us: timeUs, type: EVENT_TYPES[kind]! };
+      this.#writer.add(Uint8Array.prototype.slice.call(bytes), place);
+    } catch (error) {
+      this.#state = "torn";
+      this.#lose((error as Error).message);
+      return;
+    }
+    this.dueAtMs = Math.min(this.dueAtMs, nowMs + FLUSH_MS);
+    if (this.#writer.heldBytes >= FLUSH_BYTES && this.#state === "whole") this.flush(nowMs);
+  }
+
+  /** A full disk may have room again in a moment: what is held stays held, and is written then. */
+  flush(nowMs: number): void {
+    try {
+      this.#flush();
+      if (this.#state === "failing") this.#state = "whole";
+    } catch (error) {
+      this.dueAtMs = nowMs + FLUSH_MS;
+      if (this.#state !== "whole") return;
+      this.#state = "failing";
+      tell({ type: "failed", slot: this.#slot, message: (error as Error).message, lost: this.#lost });
+    }
+  }
+
+  /** The sandbox has ended. A short one has never been flushed: then its trajectory becomes its trace as it is written. */
+  end(): void {
+    const slot = this.#slot;
+    try {
+      if (this.#state === "torn") throw new Error(`${this.#lost} of its events were lost`);
+      if (this.#writer.flushed > 0) {
+        this.#flush();
+        this.#sink.close();
+        tell({ type: "closed", slot });
+        return;
+      }
+      const sealed = this.#writer.seal();
+      const trace = { ...sealed, digest: this.#sink.digest(), size: this.#sink.size };
+      this.#sink.close();
+      // Unlike a rename, a link never replaces what has the name already.
+      linkSync(this.#sink.path, tracePathOf(this.#sink.path));
+      unlinkSync(this.#sink.path);
+      tell({ type: "sealed", slot, trace });
+    } catch (error) {
+      tell({ type: "unwritable", slot, message: (error as Error).message });
+    }
+  }
+
+  #flush(): void {
+    this.#writer.flush();
+    this.dueAtMs = Number.POSITIVE_INFINITY;
+    Atomics.store(flushed, this.#slot, BigInt(this.#sink.size));
+  }
+
+  #lose(message: string): void {
+    this.#lost++;
+    tell({ type: "failed", slot: this.#slot, message, lost: this.#lost });
+  }
+}
+
+tell({ type: "ready" });
+try {
+  while (collect());
+} finally {
+  // A producer that waits for room is told that there will be none.
+  ring.close();
+}
+
+/** Takes and writes what there is, and waits for more. False once it is told to stop. */
+function collect(): boolean {
+  const held = [...open.values()].filter((recorded) => recorded.dueAtMs < Number.POSITIVE_INFINITY);
+  const dueAtMs = Math.min(...held.map((recorded) => recorded.dueAtMs));
+  if (held.length === 0) ring.wait(1, FLUSH_MS);
+  else ring.wait(GATHER_BYTES, dueAtMs - performance.now());
+  const nowMs = performance.now();
+  for (const recorded of held) if (recorded.dueAtMs <= nowMs) recorded.flush(nowMs);
+  for (const record of ring.drain()) {
+    if (record.kind === RECORD.stop) return stop();
+    take(record, nowMs);
+  }
+  return true;
+}
+
+function take(record: RingRecord, nowMs: number): void {
+  const { slot, kind } = record;
+  const recorded = open.get(slot);
+  if (kind === RECORD.end) {
+    recorded?.end();
+    open.delete(slot);
+  } else if (kind !== RECORD.open) recorded?.add(record, nowMs);
+  else {
+    try {
+      open.set(slot, new Recorded(slot, JSON.parse(new TextDecoder().decode(record.bytes)) as Opening));
+    } catch (error) {
+      tell({ type: "failed", slot, message: (error as Error).message, lost: 0 });
+    }
+  }
+}
+
+/** Nobody's sandbox runs any more; what a recording still holds is for the next life to find. */
+function stop(): boolean {
+  for (const recorded of open.values()) recorded.flush(performance.now());
+  return false;
+}
+
+function tell(message: CollectorMessage): void {
+  parentPort!.postMessage(message);
+}

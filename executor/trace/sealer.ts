@@ -1,0 +1,65 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import { DsecError, type ErrorCode } from "#core/errors.ts";
+import type { SealedTrace } from "#trace/node/files.ts";
+
+export type SealingRequest = { id: number; trajectory: string };
+export type SealingAnswer = { id: number } & (
+  | { trace: SealedTrace }
+  | { error: { code: ErrorCode; message: string } }
+);
+
+/** Makes traces of trajectories on a thread of its own; several at once take turns there. */
+export class Sealer {
+  readonly #worker: Worker;
+  readonly #waiting = new Map<number, PromiseWithResolvers<SealedTrace>>();
+  #last = 0;
+
+  static async start(): Promise<Sealer> {
+    const worker = new Worker(new URL("./sealing-thread.ts", import.meta.url), { execArgv: [] });
+    worker.unref();
+    await once(worker, "online");
+    return new Sealer(worker);
+  }
+
+  private constructor(worker: Worker) {
+    this.#worker = worker;
+    worker.on("message", (answer: SealingAnswer) => this.#answered(answer));
+    worker.on("error", (error) => this.#failAll(error));
+    worker.on("exit", () => this.#failAll(new Error("its thread has ended")));
+  }
+
+  /**
+   * Seals up to the last whole flush beside the trajectory, which is removed then.
+   * @throws what sealTrajectory throws; the trajectory is still there
+   */
+  seal(trajectory: string): Promise<SealedTrace> {
+    const id = ++this.#last;
+    const waiting = Promise.withResolvers<SealedTrace>();
+    this.#waiting.set(id, waiting);
+    this.#worker.ref();
+    this.#worker.postMessage({ id, trajectory } satisfies SealingRequest);
+    return waiting.promise;
+  }
+
+  async close(): Promise<void> {
+    await this.#worker.terminate();
+  }
+
+  #answered(answer: SealingAnswer): void {
+    const waiting = this.#waiting.get(answer.id);
+    this.#waiting.delete(answer.id);
+    if (this.#waiting.size === 0) this.#worker.unref();
+    if ("trace" in answer) waiting?.resolve(answer.trace);
+    else waiting?.reject(new DsecError(answer.error.code, answer.error.message));
+  }
+
+  #failAll(cause: Error): void {
+    for (const waiting of this.#waiting.values()) {
+      waiting.reject(
+        new DsecError("STORE_UNAVAILABLE", `a trajectory could not be sealed: ${cause.message}`, { cause }),
+      );
+    }
+    this.#waiting.clear();
+  }
+}
