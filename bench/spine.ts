@@ -1,8 +1,8 @@
 /**
  * How long a client waits for the first byte: HTTP submit to the first stdout event on its event stream, one task
  * after another, on embedded defaults (PGlite, the executor in the gateway's process) and on PostgreSQL (the executor
- * over HTTP). Beside it `crun run` of the same command from a static root with the same namespaces, from spawn to its
- * first byte, in the same run: no queue, no gateway, no attestation.
+ * over HTTP). The client is a process of its own. Beside it `crun run` of the same command from a static root with the same
+ * namespaces, from spawn to its first byte, in the same run: no queue, no gateway, no attestation.
  */
 import { execFile } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -13,7 +13,6 @@ import { promisify } from "node:util";
 import { percentile } from "#bench/support/figures.ts";
 import { openGateway } from "#cli/compose.ts";
 import { startExecutor } from "#executor/main.ts";
-import { createClient } from "#sdk/client.ts";
 import { startPostgres } from "#test/support/postgres.ts";
 
 const WARM_UP = 20;
@@ -65,20 +64,11 @@ async function firstBytes(data: string, way: "in-process" | "http", database?: s
     ...(way === "in-process" ? { fetch: gateway.fetch } : {}),
   });
   try {
-    const client = createClient({ gateway: gateway.url, apiKey: adminKey });
-    const samples: number[] = [];
-    for (let i = 0; i < WARM_UP + COUNT; i++) {
-      const startedMs = performance.now();
-      const { id } = await client.tasks.submit({ command: COMMAND });
-      let firstByteMs: number | null = null;
-      // To the end of the stream: the next task is not to share the machine with the rest of this one.
-      for await (const event of client.tasks.events(id)) {
-        if (event.type === "stdout") firstByteMs ??= performance.now() - startedMs;
-      }
-      if (firstByteMs === null) throw new Error(`task ${id} gave no output`);
-      if (i >= WARM_UP) samples.push(firstByteMs);
-    }
-    return samples;
+    const client = fileURLToPath(import.meta.resolve("#bench/support/spine-client.ts"));
+    const given = [client, gateway.url, String(WARM_UP), String(COUNT), ...COMMAND];
+    const env = { ...process.env, DSEC_API_KEY: adminKey };
+    const { stdout } = await promisify(execFile)(process.execPath, given, { env });
+    return JSON.parse(stdout) as number[];
   } finally {
     await executor.close();
     await close();
