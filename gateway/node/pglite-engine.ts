@@ -73,7 +73,8 @@ class Connection extends Duplex {
   }
 
   override _final(done: (error?: Error) => void): void {
-    this.push(null);
     done();
+    // Whoever has said goodbye reads no more: an end that waits to be read would never be one.
+    this.destroy();
   }
 }
