@@ -1,0 +1,94 @@
+/** The report on many traces, which are added one at a time: what is kept of each is a row of numbers and its features. */
+import type { ErrorCode } from "#core/errors.ts";
+import { LIMITS } from "#core/limits.ts";
+import { type RewardParts, rewardFault, rewardShares } from "#trace/metrics/rewards.ts";
+import { spearman } from "#trace/metrics/statistics.ts";
+import { type ClusterOptions, cluster, type Featured } from "./clusters.ts";
+import { featuresOf } from "./features.ts";
+import { hintsOf, type Judged } from "./hints.ts";
+import type { Measured } from "./metrics.ts";
+import { type ManyReport, METRICS, type Metric, type ToolRow, type TraceRow } from "./report-data.ts";
+import { ToolTable } from "./tool-table.ts";
+
+export type ManyOptions = { clusterBy: "memory_state" | null } & ClusterOptions;
+
+export class ManyReportBuilder {
+  readonly #options: ManyOptions;
+  readonly #rows: TraceRow[] = [];
+  readonly #judged: Judged[] = [];
+  readonly #values = new Map<Metric, (number | null)[]>(METRICS.map((metric) => [metric, []]));
+  readonly #outcomes: ManyReport["outcomes"] = { succeeded: 0, failed: 0, unknown: 0 };
+  readonly #rewards: RewardParts[] = [];
+  readonly #tools = new ToolTable();
+  readonly #words = new Map<string, string>();
+  readonly #refused: ManyReport["refused"] = [];
+  #rewardFaults = 0;
+  #refusedCount = 0;
+
+  constructor(options: ManyOptions) {
+    this.#options = options;
+  }
+
+  add({ facts, row }: Measured): void {
+    if (this.#rows.length < LIMITS.reportTraces) this.#rows.push(row);
+    this.#outcomes[row.outcome]++;
+    for (const metric of METRICS) this.#values.get(metric)!.push(row.metrics[metric]);
+    const reward = facts.rewards.at(-1);
+    if (reward !== undefined) {
+      this.#rewards.push({ components: reward.components, sum: reward.sum });
+      if (facts.rewards.some((one) => rewardFault(one) !== null)) this.#rewardFaults++;
+    }
+    for (const call of facts.calls) this.#tools.add(call);
+    if (row.outcome === "unknown" || this.#judged.length >= 2 * LIMITS.clusteredTraces) return;
+    // Thousands of traces have the same few features: each is kept as text once.
+    const features = new Set([...featuresOf(facts)].map((feature) => this.#word(feature)));
+    this.#judged.push({ file: row.file, features, failed: row.outcome === "failed" });
+  }
+
+  refuse(file: string, { code, message }: { code: ErrorCode; message: string }): void {
+    this.#refusedCount++;
+    if (this.#refused.length < LIMITS.reportTraces) this.#refused.push({ file, code, message });
+  }
+
+  result(): ManyReport {
+    const rewards = this.#values.get("reward")!;
+    const correlations = METRICS.filter((metric) => metric !== "reward").map((metric) => ({
+      metric,
+      ...spearman(this.#values.get(metric)!, rewards),
+    }));
+    const { hints, adjusted } = hintsOf(correlations, this.#judged);
+    const [failed, successful] = [true, false].map((side): Featured[] =>
+      this.#judged.filter((trace) => trace.failed === side),
+    ) as [Featured[], Featured[]];
+    return {
+      version: 1,
+      kind: "many",
+      traces: this.#rows,
+      count: rewards.length,
+      outcomes: this.#outcomes,
+      means: Object.fromEntries(
+        METRICS.map((metric) => [metric, meanOf(this.#values.get(metric)!)]),
+      ) as ManyReport["means"],
+      correlations: correlations.map((one, at) => ({ ...one, adjusted_p: adjusted[at]! })),
+      reward_shares: rewardShares(this.#rewards),
+      reward_faults: this.#rewardFaults,
+      tools: this.#tools.rows() satisfies ToolRow[],
+      clustering: this.#options.clusterBy === null ? null : cluster(failed, successful, this.#options),
+      hints,
+      refused: this.#refused,
+      refused_count: this.#refusedCount,
+    };
+  }
+
+  #word(text: string): string {
+    const known = this.#words.get(text);
+    if (known === undefined) this.#words.set(text, text);
+    return known ?? text;
+  }
+}
+
+function meanOf(values: readonly (number | null)[]): { mean: number | null; n: number } {
+  const known = values.filter((value) => value !== null);
+  const sum = known.reduce((so_far, value) => so_far + value, 0);
+  return { mean: known.length === 0 ? null : sum / known.length, n: known.length };
+}

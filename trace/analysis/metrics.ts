@@ -1,0 +1,67 @@
+/** The metrics of one trace, and how it came out. */
+import type { TraceSegment } from "#trace/format/segment.ts";
+import { planStepF1 } from "#trace/metrics/plan-steps.ts";
+import { errorRate, toolCallAccuracy, toolCallSuccess } from "#trace/metrics/tool-calls.ts";
+import { type FactsOptions, readFacts, type TraceFacts } from "./facts.ts";
+import { labelsOf, stateChangingBy } from "./labels.ts";
+import type { Metrics, Outcome, TraceRow } from "./report-data.ts";
+
+export type MeasureOptions = {
+  /** Tools that change state, where neither the traces nor their labels say. */
+  stateChanging: ReadonlySet<string> | null;
+  /** The reward from which on a trace has succeeded. */
+  successReward: number;
+};
+
+export const MEASURE_DEFAULTS: MeasureOptions = { stateChanging: null, successReward: 1 };
+
+export type Measured = { facts: TraceFacts; row: TraceRow };
+
+export async function measure(
+  segment: TraceSegment,
+  file: string,
+  options: MeasureOptions,
+  onEvent?: FactsOptions["onEvent"],
+): Promise<Measured> {
+  const { gold } = labelsOf(segment.header.labels_json);
+  const facts = await readFacts(segment, {
+    // Only what is compared with gold is kept.
+    keepsArguments: ({ read_only }) => gold !== null && read_only !== true,
+    ...(onEvent === undefined ? {} : { onEvent }),
+  });
+  const { header, state, events } = facts;
+  const { trace_id, task_id, source } = header;
+  const outcome = outcomeOf(facts, options.successReward);
+  const metrics = await metricsOf(facts, options);
+  return { facts, row: { file, trace_id, task_id, source, state, outcome, events, metrics } };
+}
+
+async function metricsOf(facts: TraceFacts, { stateChanging }: MeasureOptions): Promise<Metrics> {
+  const { calls, labels, steps, rewards } = facts;
+  const declared = new Map<string, boolean>();
+  for (const { tool, read_only } of calls)
+    if (tool !== null && read_only !== null) declared.set(tool, read_only);
+  const changesState = stateChangingBy(stateChanging, labels, declared);
+  const accuracy = labels.gold === null ? null : await toolCallAccuracy(calls, labels.gold, changesState);
+  const followed = steps.map(({ name }) => name);
+  return {
+    reward: rewards.at(-1)?.sum ?? null,
+    error_rate: errorRate(calls),
+    tool_call_accuracy: accuracy?.value ?? null,
+    tool_call_success: toolCallSuccess(calls),
+    plan_step_f1: labels.goldSteps === null ? null : planStepF1(followed, labels.goldSteps),
+    memory_consistency: facts.memory.value,
+    tool_calls: calls.length,
+    duration_s: facts.duration_us / 1e6,
+  };
+}
+
+/** By its labels, else its last reward, else how its outermost plan steps ended. */
+export function outcomeOf({ labels, rewards, steps }: TraceFacts, successReward: number): Outcome {
+  if (labels.success !== null) return labels.success ? "succeeded" : "failed";
+  const reward = rewards.at(-1);
+  if (reward !== undefined) return reward.sum >= successReward ? "succeeded" : "failed";
+  const outermost = steps.filter(({ parent, status }) => parent === null && status !== null);
+  if (outermost.length === 0) return "unknown";
+  return outermost.every(({ status }) => status === "succeeded") ? "succeeded" : "failed";
+}

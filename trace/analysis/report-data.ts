@@ -1,0 +1,153 @@
+/** What a report says, as plain JSON: text, JSON and HTML are made of the same data. Texts in it are untrusted. */
+import type { Timing } from "#trace/events/event.ts";
+import type { Compared } from "#trace/metrics/logit-divergence.ts";
+import type { Consistency } from "#trace/metrics/memory-consistency.ts";
+import type { Correlation } from "#trace/metrics/statistics.ts";
+import type { Clustering } from "./clusters.ts";
+
+export const METRICS = [
+  "reward",
+  "error_rate",
+  "tool_call_accuracy",
+  "tool_call_success",
+  "plan_step_f1",
+  "memory_consistency",
+  "tool_calls",
+  "duration_s",
+] as const;
+export type Metric = (typeof METRICS)[number];
+
+/** Null where the trace does not say enough for it. */
+export type Metrics = Record<Metric, number | null>;
+
+export type Outcome = "succeeded" | "failed" | "unknown";
+
+/** One trace among many. */
+export type TraceRow = {
+  file: string;
+  trace_id: string;
+  task_id: string | null;
+  source: string;
+  state: "sealed" | "open";
+  outcome: Outcome;
+  events: number;
+  metrics: Metrics;
+};
+
+export type ReportData = OneReport | ManyReport;
+
+export type OneReport = {
+  version: 1;
+  kind: "one";
+  trace: TraceRow & { started_wall_us: number; image: string | null; labels_json: string | null };
+  timeline: TimelineEntry[];
+  /** Calls beyond the bound, which the timeline leaves out. */
+  calls_left_out: number;
+  memory: Consistency;
+  rewards: RewardEntry[];
+  errors: ErrorEntry[];
+  tools: ToolRow[];
+  /** Against another trace, where one was given. */
+  logit_divergence: Compared | null;
+};
+
+/** In the order in which they began. */
+export type TimelineEntry = StepEntry | CallEntry | ObservationEntry;
+
+export type StepEntry = {
+  kind: "step";
+  seq: number;
+  t_us: number;
+  step: number;
+  parent: number | null;
+  name: string;
+  status: string | null;
+  duration_us: number | null;
+  calls: number;
+};
+
+export type CallEntry = {
+  kind: "call";
+  seq: number;
+  t_us: number;
+  call: number;
+  step: number | null;
+  tool: string;
+  state: string | null;
+  erred: boolean;
+  duration_us: number | null;
+  tries: number;
+  code: string | null;
+  text: string | null;
+  arguments: CutText | null;
+  answer: CutText | null;
+  memory: MemoryChange[];
+  timing: Timing | null;
+  tokens: TokenEntry[];
+};
+
+export type ObservationEntry = {
+  kind: "observation";
+  seq: number;
+  t_us: number;
+  source: string | null;
+  content: CutText | null;
+};
+
+/** `chars` is how many there were before it was cut. */
+export type CutText = { text: string; chars: number };
+
+export type MemoryChange = { seq: number; op: string; key: string; old: string | null; new: string | null };
+
+export type TokenEntry = {
+  seq: number;
+  text: string | null;
+  id: number;
+  logprob: number;
+  top: { id: number; text: string | null; logprob: number }[];
+};
+
+export type RewardEntry = {
+  seq: number;
+  t_us: number;
+  sum: number;
+  source: string | null;
+  components: {
+    name: string;
+    value: number;
+    weight: number;
+    weight_change: number | null;
+    product: number;
+  }[];
+  /** What is wrong with its arithmetic, or null. */
+  fault: string | null;
+};
+
+export type ErrorEntry = { seq: number; call: number | null; code: string; text: string };
+
+export type ToolRow = { tool: string; calls: number; errors: number; duration_us: number };
+
+export type ManyReport = {
+  version: 1;
+  kind: "many";
+  traces: TraceRow[];
+  count: number;
+  outcomes: Record<Outcome, number>;
+  /** Means over the traces that have the metric. */
+  means: Record<Metric, { mean: number | null; n: number }>;
+  correlations: MetricCorrelation[];
+  reward_shares: Record<string, number> | null;
+  /** Rewards whose products do not add up to their sum. */
+  reward_faults: number;
+  tools: ToolRow[];
+  clustering: Clustering | null;
+  hints: Hint[];
+  refused: { file: string; code: string; message: string }[];
+  refused_count: number;
+};
+
+/** Rank correlation of a metric with the reward, over the traces that have both. */
+export type MetricCorrelation = Correlation & { metric: Metric; adjusted_p: number | null };
+
+/** Something that goes together with failure or reward; what causes what is not said. */
+export type Hint = { text: string; n: number; adjusted_p: number; strength: number };
