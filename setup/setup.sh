@@ -15,6 +15,7 @@ run_packages="
 /usr/bin/g++                               g++
 /usr/include/seccomp.h                     libseccomp-dev
 /usr/include/nlohmann/json.hpp             nlohmann-json3-dev
+/usr/lib/$(uname -m)-linux-musl/libc.a      musl-dev
 /usr/bin/mkfs.erofs                        erofs-utils
 /usr/bin/pydoc3                            python3
 /etc/ssl/certs/ca-certificates.crt         ca-certificates

@@ -3,7 +3,8 @@
 //   load http TARGET CONNECTIONS COUNT PACE_US METHOD PATH BODY   HTTP/1.1 over kept connections; TARGET is unix:PATH or
 //                                                                 a port on 127.0.0.1; PACE_US is the time from the start
 //                                                                 of one call of a connection to the next, 0 for none
-//   load exec COUNT COMMAND…                                      the command started and waited for, one after another
+//   load exec COUNT COMMAND… [--- COMMAND…]…                      the commands started and waited for, in turn, COUNT times
+//                                                                 each; what they print is dropped
 //
 // Prints {"seconds": wall time, "us": [each call's microseconds]} on standard output. Any other status than 2xx ends it.
 #include <arpa/inet.h>
@@ -72,13 +73,25 @@ int main(int count, char** words) {
   std::vector<double> samples;
   const auto start = Clock::now();
   if (std::string(words[1]) == "exec") {
+    // standard output is for the figures
+    posix_spawn_file_actions_t silence;
+    posix_spawn_file_actions_init(&silence);
+    posix_spawn_file_actions_addopen(&silence, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    std::vector<char**> commands = {words + 3};
+    for (char** word = words + 3; *word; word++) {
+      if (std::strcmp(*word, "---") != 0) continue;
+      *word = nullptr;
+      commands.push_back(word + 1);
+    }
     for (int left = std::atoi(words[2]); left > 0; left--) {
-      const auto begun = Clock::now();
-      pid_t child;
-      int status;
-      if ((errno = ::posix_spawnp(&child, words[3], nullptr, nullptr, words + 3, environ)) != 0) die(words[3]);
-      if (::waitpid(child, &status, 0) != child || status != 0) die("the command failed");
-      samples.push_back(us_since(begun));
+      for (char** command : commands) {
+        const auto begun = Clock::now();
+        pid_t child;
+        int status;
+        if ((errno = ::posix_spawnp(&child, command[0], &silence, nullptr, command, environ)) != 0) die(command[0]);
+        if (::waitpid(child, &status, 0) != child || status != 0) die(std::string(command[0]) + " failed");
+        samples.push_back(us_since(begun));
+      }
     }
   } else {
     if (count != 9) die("usage: load http TARGET CONNECTIONS COUNT PACE_US METHOD PATH BODY");
