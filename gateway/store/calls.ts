@@ -17,7 +17,7 @@ type Taken = Awaited<ReturnType<Store["takeCall"]>>;
 
 export function callStore({ sql }: StoreContext): Pick<Store, CallMethods> {
   const record = coalesce<Recording, undefined>({
-    run: (items) => recordBatch(items, RECORD),
+    run: (items) => (items.length === 1 ? recordAlone(items[0]!) : recordBatch(items, RECORD)),
     mayBePoisoned: isPoison,
   });
   const use = coalesce<Recording, undefined>({
@@ -30,6 +30,16 @@ export function callStore({ sql }: StoreContext): Pick<Store, CallMethods> {
     // Two at once would only wait for each other's rows.
     inFlightMax: 1,
   });
+
+  /** Most calls come alone, and a statement for one costs two thirds. It says no more than that the call was taken. */
+  async function recordAlone(item: Recording): Promise<(undefined | Error)[]> {
+    const { executorId, hold, call, how } = item;
+    const { seq, digest, deadlineInMs } = call;
+    const { lease_id, fence } = hold;
+    const parameters = [executorId, lease_id, fence, seq, digest, deadlineInMs, how !== "issued"];
+    const taken = await sql.query(RECORD_ALONE, parameters);
+    return taken.length === 1 ? [undefined] : recordBatch([item], RECORD);
+  }
 
   async function recordBatch(items: Recording[], statement: string): Promise<(undefined | Error)[]> {
     const input = JSON.stringify(
@@ -198,6 +208,13 @@ done as (
   on conflict do nothing
   returning digest
 )${ANSWER}`;
+
+const RECORD_ALONE = `
+insert into calls (task_id, fence, seq, digest, used_at, deadline_at)
+select l.task_id, l.fence, $4::int, $5, case when $7::boolean then dsec_now() end,
+  dsec_now() + $6::bigint * interval '1 ms'
+from leases l where l.id = $2 and l.fence = $3::bigint and l.executor_id = $1 and l.expires_at > dsec_now()
+on conflict do nothing returning 1`;
 
 const USE = `
 with ${INPUT}, ${HELD},
