@@ -1,0 +1,52 @@
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { SHARED_FOLDER } from "#test/support/shared.ts";
+import { ManyReportBuilder } from "#trace/analysis/many-report.ts";
+import { MEASURE_DEFAULTS, measure } from "#trace/analysis/metrics.ts";
+import { AIRLINE, airlineTrace, STATE_CHANGING } from "./airline-traces.ts";
+
+test.runIf(AIRLINE !== null)(
+  "the 150 episodes are scored as a program written apart scores them, and accuracy goes with reward",
+  async () => {
+    const script = join(import.meta.dirname, "airline_reference.py");
+    const episodes = join(SHARED_FOLDER, "data/tau-airline/episodes.jsonl");
+    const reference = JSON.parse(execFileSync("python3", [script, episodes]).toString()) as {
+      accuracy: Record<string, number>;
+      success: Record<string, number | null>;
+      spearman: number;
+    };
+    const report = new ManyReportBuilder({ clusterBy: "memory_state" });
+    for (const episode of AIRLINE!) {
+      const measured = await measure(await airlineTrace(episode), `${episode.id}.trace`, {
+        ...MEASURE_DEFAULTS,
+        stateChanging: STATE_CHANGING,
+      });
+      const { tool_call_accuracy, tool_call_success, error_rate } = measured.row.metrics;
+      expect(tool_call_accuracy, episode.id).toBeCloseTo(reference.accuracy[episode.id]!, 12);
+      const success = reference.success[episode.id]!;
+      if (success === null) expect([tool_call_success, error_rate]).toEqual([null, null]);
+      else {
+        expect(tool_call_success).toBeCloseTo(success, 12);
+        expect(error_rate).toBeCloseTo(1 - success, 12);
+      }
+      report.add(measured);
+    }
+    const { count, outcomes, correlations, hints, clustering, reward_shares } = report.result();
+    expect(count).toBe(150);
+    expect(outcomes).toEqual({ succeeded: 63, failed: 87, unknown: 0 });
+    const accuracy = correlations.find(({ metric }) => metric === "tool_call_accuracy")!;
+    expect(accuracy.rho).toBeCloseTo(reference.spearman, 12);
+    expect(accuracy.rho).toBeGreaterThan(0.85);
+    expect(accuracy).toMatchObject({ n: 150, p: 1 / 10_000 });
+    expect(hints[0]!.text).toMatch(
+      /^tool_call_accuracy is associated with the reward .*n=150, adjusted p=0\.00/,
+    );
+    expect(hints.every(({ text, n }) => text.includes("associated with") && n >= 20)).toBe(true);
+    expect(hints.some(({ text }) => /caus/.test(text))).toBe(false);
+    expect(reward_shares).toEqual({ reward: expect.closeTo(1, 12) });
+    const clustered = clustering!.clusters.reduce((sum, { size }) => sum + size, 0);
+    expect(clustered + clustering!.noise).toBe(87);
+    expect(clustering!.clusters.length).toBeGreaterThan(0);
+  },
+);
