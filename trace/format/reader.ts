@@ -82,19 +82,17 @@ async function walkSegments(
   const segments: SegmentFacts[] = [];
   let damage: Damage | null = null;
   let open: OpenSegment | null = null;
-  const found = (at: Damage | null) => {
-    if (at !== null && (damage === null || at.offset < damage.offset)) damage = at;
-  };
-  const finish = async () => {
+  const finish = async (fault: Damage | null) => {
     if (open === null) return;
-    found(await open.checkFrames());
+    const found = await open.damage(fault);
+    damage ??= found;
     segments.push(open.facts());
     open = null;
   };
   try {
     for await (const frame of walk(source, engine, { from: 0, to })) {
       if (frame.kind === "header") {
-        await finish();
+        await finish(null);
         boundSegments(segments.length + 1, source);
         open = new OpenSegment(source, engine, frame);
       } else if (frame.kind === "block") open!.add(frame);
@@ -105,9 +103,11 @@ async function walkSegments(
     }
   } catch (error) {
     if (!(error instanceof DsecError) || (open === null && segments.length === 0)) throw error;
-    found(error.details as Damage);
+    const fault = error.details as Damage;
+    await finish(fault);
+    damage ??= fault;
   }
-  await finish();
+  await finish(null);
   return { segments, damage };
 }
 
@@ -186,8 +186,9 @@ class OpenSegment {
   /**
    * Nobody vouches for what an open segment holds: its writer may have been stopped by a power cut that left holes. Gives up
    * what comes after the first frame that is not as it was written, and what no chain mark covers.
+   * @param fault where its frames end before the file does
    */
-  async checkFrames(): Promise<Damage | null> {
+  async damage(fault: Damage | null): Promise<Damage | null> {
     const start = this.#first.offset;
     for (const [at, block] of this.#blocks.entries()) {
       const place = { name: this.#source.name, offset: start + block.offset };
@@ -202,8 +203,8 @@ class OpenSegment {
       }
     }
     const unmarked = this.#blocks[this.#marks.at(-1)!.blocks];
-    if (unmarked === undefined) return null;
-    return { offset: start + unmarked.offset, reason: "the last flush is not whole" };
+    if (unmarked === undefined) return fault;
+    return { offset: start + unmarked.offset, reason: fault?.reason ?? "the last flush is not whole" };
   }
 
   #common(): Pick<SegmentFacts, "source" | "engine" | "start" | "header"> {

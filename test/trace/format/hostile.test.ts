@@ -1,0 +1,305 @@
+import { zstdCompressSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { digestOf } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import { encodeEvent, encodeMessage } from "#trace/events/codec.ts";
+import type { EventBody, Section } from "#trace/events/event.ts";
+import { type BlockHeader, encodeBlock, encodeBlockHeader } from "#trace/format/block.ts";
+import { encodeFooter, type NewFooter } from "#trace/format/footer.ts";
+import { BLOCK_FRAME, FOOTER_FRAME, HEADER_FRAME, skippableFrame } from "#trace/format/frames.ts";
+import { completeHeader, encodeHeader, type TraceHeader } from "#trace/format/header.ts";
+import { nodeEngine } from "#trace/node/engine.ts";
+import { eventsOf, HEADER, made, opened } from "./made.ts";
+
+const STEP: EventBody = { type: "plan_step", state: "begun", step: 1, name: "one" };
+const REWARD: EventBody = { type: "reward", components: [], sum: 1 };
+
+type Part = {
+  section: Section;
+  seqs: number[];
+  body: EventBody;
+  header?: Partial<BlockHeader>;
+  content?: Uint8Array;
+  mark?: number;
+};
+
+/** A file whose frames say what they are told to, each chained to the one before it as an honest writer's are. */
+function forged(
+  parts: Part[],
+  { header = {}, footer }: { header?: Partial<TraceHeader>; footer?: Partial<NewFooter> } = {},
+): Uint8Array {
+  const first = encodeHeader({ ...completeHeader(HEADER, nodeEngine), ...header });
+  const frames = [skippableFrame(HEADER_FRAME, first)];
+  const size = () => frames.reduce((sum, { length }) => sum + length, 0);
+  let previous = nodeEngine.sha256(first);
+  const blocks: NewFooter["blocks"] = [];
+  let events = 0;
+  for (const { section, seqs, body, header: given, content: givenContent, mark } of parts) {
+    const encoded = seqs.map((seq) => encodeEvent(body, { seq, t_us: seq, wall_skew_us: 0 }));
+    const content = givenContent ?? encodeBlock(section, encoded);
+    const frame = nodeEngine.compress(content);
+    const place = {
+      ...{ section, offset: size(), first_seq: seqs[0]!, last_seq: seqs.at(-1)!, events: seqs.length },
+      ...{ first_t_us: seqs[0]!, last_t_us: seqs.at(-1)! },
+    };
+    const payload = encodeBlockHeader({
+      ...place,
+      ...{ compressed_bytes: frame.length, uncompressed_bytes: content.length },
+      frame_digest: digestOf(nodeEngine.sha256(frame)),
+      previous_digest: digestOf(previous),
+      chain_digest: mark === undefined ? null : digestOf(new Uint8Array(32)),
+      chain_seq: mark ?? null,
+      ...given,
+    });
+    previous = nodeEngine.sha256(payload);
+    blocks.push(place);
+    events += seqs.length;
+    frames.push(skippableFrame(BLOCK_FRAME, payload), frame);
+  }
+  if (footer !== undefined) {
+    const made: NewFooter = {
+      ...{ segment_bytes: size(), events, ended_t_us: 9, blocks, step_seqs: [], call_seqs: [] },
+      chain_digest: digestOf(new Uint8Array(32)),
+      header_digest: digestOf(nodeEngine.sha256(first)),
+      previous_digest: digestOf(previous),
+      ...footer,
+    };
+    frames.push(skippableFrame(FOOTER_FRAME, encodeFooter(made, nodeEngine)));
+  }
+  return Buffer.concat(frames);
+}
+
+async function refusal(bytes: Uint8Array): Promise<{ code: string; message: string }> {
+  try {
+    const file = await opened(bytes);
+    if (file.damage !== null) return { code: "damage", message: file.damage.reason };
+    await eventsOf(file);
+    for (const segment of file.segments) await segment.verify();
+  } catch (error) {
+    return error as { code: string; message: string };
+  }
+  throw new Error("it was read without a complaint");
+}
+
+test("a forged file with nothing wrong in it is read: what the tests below refuse is what they say", async () => {
+  const parts: Part[] = [
+    { section: "plan_execution", seqs: [1, 3], body: STEP },
+    { section: "reward_signal", seqs: [2], body: REWARD, mark: 3 },
+  ];
+  expect((await eventsOf(await opened(forged(parts)))).map(({ seq }) => seq)).toEqual([1, 2, 3]);
+  expect((await eventsOf(await opened(forged(parts, { footer: {} })))).map(({ seq }) => seq)).toEqual([
+    1, 2, 3,
+  ]);
+});
+
+test("what is no trace is told so, with the file's name and what to do", async () => {
+  for (const bytes of [
+    Buffer.alloc(0),
+    Buffer.from("{}"),
+    Buffer.from("PK\x03\x04 and so on"),
+    Buffer.alloc(5000),
+  ]) {
+    const { code, message } = await refusal(bytes);
+    expect(code).toBe("TRACE_CORRUPT");
+    expect(message).toMatch(/^made\.trace: at offset 0: .*fetch the file again/);
+  }
+  expect((await refusal(skippableFrame(HEADER_FRAME, Buffer.from("SOMETHING ELSE")))).message).toMatch(
+    /this is no trace/,
+  );
+});
+
+test("a newer container, trace, section or event is refused with the advice to use a newer dsec", async () => {
+  const container = made([STEP]);
+  container[15] = "2".charCodeAt(0);
+  const unknownEvent = Uint8Array.of(0x08, 1, 0xba, 0x06, 0);
+  const cases: [Uint8Array, RegExp][] = [
+    [container, /container is of version "2"/],
+    [forged([], { header: { version: 2 } }), /trace is of version 2/],
+    [
+      forged([
+        {
+          section: "plan_execution",
+          seqs: [1],
+          body: STEP,
+          content: encodeBlock("plan_execution", [unknownEvent]),
+          mark: 1,
+        },
+      ]),
+      /event 1 is of a type/,
+    ],
+  ];
+  for (const [bytes, says] of cases) {
+    const { code, message } = await refusal(bytes);
+    expect(message).toMatch(says);
+    expect(message).toMatch(/at offset \d+.*newer dsec/);
+    expect(code).toBe("TRACE_UNSUPPORTED");
+  }
+  const header = encodeMessage("BlockHeader", {
+    ...{ section: 6, first_seq: 1, last_seq: 1, events: 1 },
+    ...{ frame_digest: digestOf(new Uint8Array(32)), previous_digest: digestOf(new Uint8Array(32)) },
+  });
+  const strange = Buffer.concat([made([], { sealed: false }), skippableFrame(BLOCK_FRAME, header)]);
+  expect((await refusal(strange)).message).toMatch(/section 6 is not known to this version/);
+});
+
+test("a block that unpacks to more than it says, or says more than is read, is not unpacked", async () => {
+  const bomb = encodeBlock("plan_execution", [new Uint8Array(64 * 1024 * 1024)]);
+  const part: Part = { section: "plan_execution", seqs: [1], body: STEP, content: bomb, mark: 1 };
+  expect((await refusal(forged([part]))).message).toMatch(/unpack to 67108\d+; at most/);
+  const lying = forged([{ ...part, header: { uncompressed_bytes: 1000 } }]);
+  expect((await refusal(lying)).message).toMatch(/does not unpack/);
+  const many = forged([
+    { ...part, header: { events: LIMITS.traceBlockEvents + 1, last_seq: 1e6, uncompressed_bytes: 1000 } },
+  ]);
+  expect((await refusal(many)).message).toMatch(/has 65537 events; at most/);
+});
+
+test("an event of a million empty members is refused before they take memory", async () => {
+  // tokens, each of no bytes: two bytes in the file, hundreds in memory
+  const tokens = Buffer.alloc(2_000_000, Buffer.of(0x1a, 0));
+  const size = Buffer.of(
+    0x80 | (tokens.length & 0x7f),
+    0x80 | ((tokens.length >> 7) & 0x7f),
+    tokens.length >> 14,
+  );
+  const event = Buffer.concat([Buffer.of(0x08, 1, 0x10, 1, 0xc2, 0x02), size, tokens]);
+  const content = encodeBlock("token_logit", [event]);
+  const { message } = await refusal(
+    forged([{ section: "token_logit", seqs: [1], body: STEP, content, mark: 1 }]),
+  );
+  expect(message).toMatch(/tokens has more than 65536 items/);
+});
+
+test("lengths that lead past the file are refused before anything is read for them", async () => {
+  for (const [magic, length] of [
+    [HEADER_FRAME, 0xffff_ffff],
+    [BLOCK_FRAME, 0xffff_ffff],
+    [FOOTER_FRAME, 0x7fff_ffff],
+    [0x184d2a5f, 0xffff_fff0],
+  ] as const) {
+    const head = Buffer.alloc(8);
+    head.writeUInt32LE(magic, 0);
+    head.writeUInt32LE(length, 4);
+    expect((await refusal(Buffer.concat([made([STEP], { sealed: false }), head]))).message).toMatch(
+      /middle of a frame/,
+    );
+  }
+  const large = skippableFrame(BLOCK_FRAME, new Uint8Array(5000));
+  expect((await refusal(Buffer.concat([made([STEP], { sealed: false }), large]))).message).toMatch(
+    /5000 bytes; at most 1024/,
+  );
+});
+
+test("an index that lies about its blocks is found out, though it is signed by its own digest", async () => {
+  const parts: Part[] = [
+    { section: "plan_execution", seqs: [1, 2], body: STEP },
+    { section: "plan_execution", seqs: [3, 4], body: STEP },
+  ];
+  const honest = (await opened(forged(parts, { footer: {} }))).segments[0]!.blocks.map((block) => ({
+    ...block,
+  }));
+  const [one, two] = honest as [(typeof honest)[0], (typeof honest)[0]];
+  const lies: [Partial<NewFooter>, RegExp][] = [
+    [{ blocks: [one, { ...two, offset: one.offset }] }, /entry of block 2 contradicts|different lengths/],
+    [{ blocks: [one, { ...two, offset: one.offset + 10 }] }, /no block header is where|has no such block/],
+    [{ blocks: [one, { ...two, offset: 1e9 }] }, /entry of block 2 contradicts/],
+    [{ blocks: [one, { ...two, first_seq: 2 }] }, /entry of block 2 contradicts/],
+    [{ blocks: [one, { ...two, events: 1 }] }, /counts 4 events, its blocks 3/],
+    [{ blocks: [one], events: 2 }, /the index has (1 blocks|no such block)/],
+    [{ blocks: [{ ...one, last_seq: 3, events: 3 }, two], events: 5 }, /entry of block 2 contradicts/],
+    [{ blocks: [one, { ...two, section: "reward_signal" }] }, /section of the block is plan_execution/],
+    [{ events: 5 }, /counts 5 events, its blocks 4/],
+    [{ header_digest: digestOf(new Uint8Array(32)) }, /not of the segment/],
+    [{ segment_bytes: 77 }, /not of the segment/],
+    [{ previous_digest: digestOf(new Uint8Array(32)) }, /not of the segment/],
+    [{ chain_digest: digestOf(new Uint8Array(32).fill(1)) }, /the chain (breaks|ends)/],
+  ];
+  for (const [footer, says] of lies) {
+    const { message } = await refusal(forged(parts, { footer }));
+    expect(message, JSON.stringify(footer)).toMatch(says);
+  }
+});
+
+test("events that are missing, come twice, out of order or in another section are told", async () => {
+  const [plan, reward] = ["plan_execution", "reward_signal"] as const;
+  const cases: [Part[], RegExp][] = [
+    [[{ section: plan, seqs: [1, 3], body: STEP, mark: 3 }], /3 events are whole; there are 2/],
+    [[{ section: plan, seqs: [2, 3], body: STEP, mark: 2 }], /2 events are whole/],
+    [
+      [
+        { section: plan, seqs: [1, 2], body: STEP, mark: 2 },
+        { section: plan, seqs: [2, 3], body: STEP, mark: 4 },
+      ],
+      /event 2 comes again/,
+    ],
+    [
+      [
+        { section: plan, seqs: [1, 2], body: STEP },
+        { section: reward, seqs: [2], body: REWARD, mark: 3 },
+      ],
+      /events are whole/,
+    ],
+    [
+      [
+        { section: plan, seqs: [1, 3], body: STEP },
+        { section: reward, seqs: [3, 4], body: REWARD, mark: 4 },
+      ],
+      /event (2|3|4) of 4 is missing/,
+    ],
+    [
+      [
+        {
+          section: plan,
+          seqs: [2, 1],
+          body: STEP,
+          header: { first_seq: 1, last_seq: 2, first_t_us: 1, last_t_us: 2 },
+          mark: 2,
+        },
+      ],
+      /event 1 follows event 2/,
+    ],
+    [
+      [{ section: plan, seqs: [1], body: REWARD, mark: 1 }],
+      /event 1, a reward, stands in section plan_execution/,
+    ],
+    [[{ section: plan, seqs: [1, 2], body: STEP, header: { last_seq: 3 }, mark: 3 }], /3 events are whole/],
+    [
+      [{ section: plan, seqs: [1, 2], body: STEP, header: { first_t_us: 5 }, mark: 2 }],
+      /not those that its header names/,
+    ],
+    [
+      [{ section: plan, seqs: [1], body: STEP, header: { uncompressed_bytes: 1_000 }, mark: 1 }],
+      /unpacks to \d+ bytes, its header says 1000/,
+    ],
+    [
+      [{ section: plan, seqs: [1], body: STEP, header: { section: reward }, mark: 1 }],
+      /not of section reward_signal/,
+    ],
+    [[{ section: plan, seqs: [1], body: STEP, content: zstdCompressSync("x"), mark: 1 }], /not one block/],
+    [[{ section: plan, seqs: [1], body: STEP }], /last flush is not whole/],
+    [[{ section: plan, seqs: [1], body: STEP, mark: 1 }], /the chain (breaks|ends)/],
+  ];
+  for (const [parts, says] of cases) expect((await refusal(forged(parts))).message).toMatch(says);
+});
+
+test("a header that names another attempt than its chain begins with is refused", async () => {
+  const { genesis_digest } = completeHeader({ ...HEADER, lease_id: "lease_1", fence: 3 }, nodeEngine);
+  for (const header of [
+    { genesis_digest },
+    { genesis_digest, lease_id: "lease_1", fence: 4 },
+    { genesis_digest, lease_id: "lease_2", fence: 3 },
+    { genesis_digest, lease_id: "lease_1", fence: null },
+  ]) {
+    expect((await refusal(forged([], { header }))).message).toMatch(/chain's beginning is not that/);
+  }
+});
+
+test("trailing garbage is told, and what is before it is read", async () => {
+  for (const garbage of [Buffer.from("garbage"), Buffer.alloc(100), Buffer.from("\n")]) {
+    const file = await opened(Buffer.concat([made([STEP, REWARD]), garbage]));
+    expect(file.damage).not.toBe(null);
+    expect(file.segments[0]!.state).toBe("sealed");
+    expect(await eventsOf(file)).toHaveLength(2);
+    await file.segments[0]!.verify();
+  }
+});
