@@ -4,8 +4,10 @@
  * made directly from the host by the same client program.
  *
  * 32 agents call at once, each at its own pace of a call a second as agents that think in between do; beside it one
- * caller without a pause, and 32 without one, whose rate is what the machine can do.
+ * caller without a pause, and 32 without one, whose rate is what the machine can do. What gateway and executor spend of
+ * a processor tells the same on a machine that has other work.
  */
+import { readdirSync, readFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { createServer } from "node:http";
 import { percentile } from "#bench/support/figures.ts";
@@ -19,6 +21,8 @@ const AGENTS = 32;
 const PACE_US = 1_000_000;
 const PACED_CALLS = AGENTS * 20;
 const CALLS = 960;
+/** Code that has run so often is compiled: a gateway serves for weeks. */
+const WARM_CALLS = AGENTS * 40;
 const RULES = 1_000;
 const ANSWER = JSON.stringify({ status: "in transit", history: Array(20).fill("a stop on the way") });
 
@@ -42,19 +46,23 @@ export async function run(say: (line: string) => void): Promise<Record<string, u
       load.inSandbox(["http", "$SOCKET", ...[agents, calls, paceUs].map(String), "POST", "/v1/call", call], {
         policy: { rules: [rule] },
       });
-    await through(1, 50, 0); // warm
+    await through(AGENTS, WARM_CALLS, 0);
     const figures: Record<string, { direct: Measured; through: Measured }> = {};
+    let floodCpuMs = 0;
     for (const [name, agents, calls, paceUs] of [
       ["paced", AGENTS, PACED_CALLS, PACE_US],
       ["alone", 1, CALLS, 0],
       ["flood", AGENTS, CALLS, 0],
     ] as const) {
-      const pair = {
-        direct: await direct(agents, calls, paceUs),
-        through: await through(agents, calls, paceUs),
-      };
+      const directly = await direct(agents, calls, paceUs);
+      const beforeMs = cpuMs(system.folder);
+      const pair = { direct: directly, through: await through(agents, calls, paceUs) };
+      const spentMs = (cpuMs(system.folder) - beforeMs) / calls;
+      if (name === "flood") floodCpuMs = spentMs;
       figures[name] = pair;
-      say(`${name.padEnd(6)} direct ${summary(pair.direct)}   through DSec ${summary(pair.through)}`);
+      say(
+        `${name.padEnd(6)} direct ${summary(pair.direct)}   through DSec ${summary(pair.through)}, ${spentMs.toFixed(2)} ms of CPU a call`,
+      );
     }
     const { paced, alone, flood } = figures as Record<"paced" | "alone" | "flood", (typeof figures)[string]>;
     const policyUs = policyDecisionUs();
@@ -65,6 +73,7 @@ export async function run(say: (line: string) => void): Promise<Record<string, u
       alone_added_p50_ms: added(alone!, 0.5),
       alone_added_p99_ms: added(alone!, 0.99),
       calls_per_s: Math.round(flood!.through.us.length / flood!.through.seconds),
+      calls_per_core_s: Math.round(1000 / floodCpuMs),
       policy_us: policyUs,
       n: PACED_CALLS,
     };
@@ -82,6 +91,27 @@ function added({ direct, through }: { direct: Measured; through: Measured }, fra
 function summary({ us, seconds }: Measured): string {
   const ms = (fraction: number) => (percentile(us, fraction) / 1000).toFixed(2);
   return `p50 ${ms(0.5)} p99 ${ms(0.99)} ms, ${Math.round(us.length / seconds)}/s`;
+}
+
+/** What the system's gateway and executor have used of processors so far (proc_pid_stat(5), utime and stime in 1/100 s). */
+function cpuMs(folder: string): number {
+  let ticks = 0;
+  for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+    try {
+      if (!/cli\/main\.ts (gateway|executor)/.test(argumentsOf(pid)) || !argumentsOf(pid).includes(folder))
+        continue;
+      const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+      ticks += Number(fields[11]) + Number(fields[12]);
+    } catch {
+      // it ended meanwhile
+    }
+  }
+  return ticks * 10;
+}
+
+function argumentsOf(pid: string): string {
+  return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
 }
 
 function policyDecisionUs(): number {
