@@ -38,6 +38,11 @@ CREATE TABLE "executors" (
 	CONSTRAINT "executors_public_key" UNIQUE("public_key_x")
 );
 --> statement-breakpoint
+CREATE TABLE "holdings" (
+	"executor_id" text NOT NULL,
+	"amounts" bigint[] NOT NULL
+);
+--> statement-breakpoint
 CREATE TABLE "keys" (
 	"id" text PRIMARY KEY NOT NULL,
 	"name" text NOT NULL,
@@ -56,7 +61,6 @@ CREATE TABLE "leases" (
 	"fence" bigint NOT NULL,
 	"attempt" integer NOT NULL,
 	"attempts_max" integer NOT NULL,
-	"resources" integer[] NOT NULL,
 	"granted_at" timestamp with time zone NOT NULL,
 	"leased_seq" integer NOT NULL,
 	"expires_at" timestamp with time zone NOT NULL,
@@ -75,12 +79,26 @@ CREATE TABLE "past_leases" (
 );
 --> statement-breakpoint
 CREATE TABLE "queue" (
-	"task_id" text NOT NULL,
 	"rank" bigint NOT NULL,
 	"available_at" timestamp with time zone NOT NULL,
+	"fence" bigint NOT NULL,
+	"attempts" integer NOT NULL,
+	"attempts_max" integer NOT NULL,
+	"last_seq" integer NOT NULL,
+	"cpu_millis" integer NOT NULL,
+	"memory_mb" integer NOT NULL,
+	"gpu_memory_mb" integer NOT NULL,
+	"disk_iops" integer NOT NULL,
+	"network_mbps" integer NOT NULL,
+	"pids" integer NOT NULL,
+	"disk_mb" integer NOT NULL,
 	"priority" smallint NOT NULL,
+	"task_id" text NOT NULL,
+	"lease_id" text NOT NULL,
+	"key_id" text NOT NULL,
+	"spec_digest" text NOT NULL,
 	"image_name" text,
-	"resources" integer[] NOT NULL
+	"spec" json
 );
 --> statement-breakpoint
 CREATE TABLE "shares" (
@@ -140,7 +158,8 @@ CREATE TABLE "turns" (
 	"rank" bigint NOT NULL
 );
 --> statement-breakpoint
-CREATE INDEX "leases_held" ON "leases" USING btree ("executor_id");--> statement-breakpoint
+CREATE INDEX "holdings_by_executor" ON "holdings" USING btree ("executor_id");--> statement-breakpoint
+CREATE INDEX "leases_cancelled" ON "leases" USING btree ("executor_id") WHERE cancel_requested;--> statement-breakpoint
 CREATE INDEX "queue_order" ON "queue" USING btree ("priority" desc,"rank","task_id");--> statement-breakpoint
 CREATE INDEX "tasks_by_key" ON "tasks" USING btree ("key_id","id");--> statement-breakpoint
 CREATE UNIQUE INDEX "tasks_lease" ON "tasks" USING btree ("lease_id");--> statement-breakpoint

@@ -1,9 +1,11 @@
 -- Ids are ASCII and compared on every index descent: byte order, whatever the database's locale.
 alter table tasks alter column id type text collate "C", alter column key_id type text collate "C",
   alter column lease_id type text collate "C", alter column executor_id type text collate "C";
-alter table queue alter column task_id type text collate "C";
+alter table queue alter column task_id type text collate "C", alter column lease_id type text collate "C",
+  alter column key_id type text collate "C";
 alter table leases alter column id type text collate "C", alter column task_id type text collate "C",
   alter column executor_id type text collate "C";
+alter table holdings alter column executor_id type text collate "C";
 alter table past_leases alter column id type text collate "C", alter column task_id type text collate "C",
   alter column executor_id type text collate "C";
 alter table task_events alter column task_id type text collate "C";
@@ -26,14 +28,20 @@ as $$ select clock_timestamp() $$;
 -- Virtual time starts at zero for each priority that core/limits.ts allows.
 insert into turns (priority, rank) select p, 0 from generate_series(-100, 100) as p;
 --> statement-breakpoint
+-- A spec as the queue holds it: itself, unless storing it twice would cost more than looking it up.
+create function dsec_queued_spec(spec json) returns json
+language sql immutable parallel safe
+as $$ select case when octet_length(spec::text) <= 1500 then spec end $$;
+--> statement-breakpoint
 -- Claims tasks for many callers in one pass over the queue.
 --
 -- Request i is for the executor executor_ids[i], for at most maxes[i] leases, with frees[(i - 1) * 7 + a] free on axis a.
 -- Each is answered on its own: what it gets fits its free vector in sum, and what its executor then holds fits the
 -- executor's capacity in sum, so that an answer lost on the way cannot lead to an executor holding more than it has.
 -- misses_max: how many tasks that pass the filter but fit nobody any more are looked at before giving up.
--- The answer has a row for each request that was granted any, and its leases as columns in the order they were granted:
--- a line for each in all but `specs`, which is one JSON array. Taking 500 rows apart costs more than claiming them.
+-- The answer has a row for each request that was granted any, or one for each 64 leases: a line of words for each lease in
+-- `leases`, in any order, and their specs in `specs`. Taking 500 rows apart costs more than claiming them; but one row of
+-- 500 would have to be there whole, and that is after the commit, before its receiver can begin with it.
 --
 -- Mostly the next tasks all fit, and are then granted as a set. Where they do not, a cursor takes one row at a time, so
 -- that only tasks that are granted (and those few misses) are locked.
@@ -41,10 +49,7 @@ insert into turns (priority, rank) select p, 0 from generate_series(-100, 100) a
 -- for each claim is what queues on PostgreSQL die of. The costs of what is off would also call the JIT compiler in.
 create function dsec_acquire(
   executor_ids text[], frees bigint[], maxes integer[], ttl_ms integer, lost_after_ms integer, misses_max integer
-) returns table (
-  request integer, expires_at timestamptz, lease_ids text, task_ids text, key_ids text, fences text, attempts text,
-  spec_digests text, specs text
-)
+) returns table (request integer, expires_at timestamptz, leases text, specs json)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off set enable_material = off set jit = off set plan_cache_mode = force_generic_plan
@@ -52,12 +57,16 @@ as $$
 #variable_conflict use_column
 declare
   axes constant integer := 7;
+  entries_max constant integer := 32;
   at timestamptz;
   until timestamptz;
   executor record;
   task record;
   room_ids text[] := '{}';    -- executors that may be given work
+  held bigint[];
+  entries tid[];              -- those of one executor in the ledger
   rooms bigint[] := '{}';     -- what the capacity of executor e leaves on axis a, at (e - 1) * axes + a
+  rooms_before bigint[];
   images jsonb[] := '{}';     -- names of the images that executor e can run
   all_images text[] := '{}';
   owners integer[];           -- executor of each request, as an index of room_ids; null where it may not be given work
@@ -71,11 +80,11 @@ declare
   picked tid[];
   picked_requests integer[];
   line cursor for
-    select q.ctid as tid, q.resources, q.image_name from queue q
+    select q.ctid as tid, q.image_name, array[q.cpu_millis, q.memory_mb, q.gpu_memory_mb, q.disk_iops, q.network_mbps,
+      q.pids, q.disk_mb] as resources from queue q
     where q.available_at <= at
-      and q.resources[1] <= most[1] and q.resources[2] <= most[2] and q.resources[3] <= most[3]
-      and q.resources[4] <= most[4] and q.resources[5] <= most[5] and q.resources[6] <= most[6]
-      and q.resources[7] <= most[7]
+      and q.cpu_millis <= most[1] and q.memory_mb <= most[2] and q.gpu_memory_mb <= most[3]
+      and q.disk_iops <= most[4] and q.network_mbps <= most[5] and q.pids <= most[6] and q.disk_mb <= most[7]
       and (q.image_name is null or q.image_name = any (all_images))
     order by q.priority desc, q.rank, q.task_id
     for update of q skip locked;
@@ -89,14 +98,17 @@ begin
     room_ids := room_ids || executor.id;
     images := images || executor.images;
     all_images := all_images || array(select jsonb_array_elements_text(executor.images));
-    rooms := rooms || (
-      select array[
-        executor.capacity[1] - coalesce(sum(l.resources[1]), 0), executor.capacity[2] - coalesce(sum(l.resources[2]), 0),
-        executor.capacity[3] - coalesce(sum(l.resources[3]), 0), executor.capacity[4] - coalesce(sum(l.resources[4]), 0),
-        executor.capacity[5] - coalesce(sum(l.resources[5]), 0), executor.capacity[6] - coalesce(sum(l.resources[6]), 0),
-        executor.capacity[7] - coalesce(sum(l.resources[7]), 0)
-      ] from leases l where l.executor_id = executor.id
-    );
+    select array[
+        coalesce(sum(h.amounts[1]), 0), coalesce(sum(h.amounts[2]), 0), coalesce(sum(h.amounts[3]), 0),
+        coalesce(sum(h.amounts[4]), 0), coalesce(sum(h.amounts[5]), 0), coalesce(sum(h.amounts[6]), 0),
+        coalesce(sum(h.amounts[7]), 0)
+      ], array_agg(h.ctid)
+    into held, entries from holdings h where h.executor_id = executor.id;
+    for a in 1 .. axes loop rooms := rooms || executor.capacity[a] - held[a]; end loop;
+    if cardinality(entries) > entries_max then
+      delete from holdings h where h.ctid = any (entries);
+      insert into holdings (executor_id, amounts) values (executor.id, held);
+    end if;
   end loop;
 
   -- Only now: what was queued while this call waited for its turn may be taken too.
@@ -116,29 +128,29 @@ begin
     from generate_series(1, axes) a order by a
   );
 
-  with next as materialized (
-    select n.*, seats[row_number() over ()] as request from (
-      select q.ctid as tid, q.resources, q.image_name from queue q
-      where q.available_at <= at
-        and q.resources[1] <= most[1] and q.resources[2] <= most[2] and q.resources[3] <= most[3]
-        and q.resources[4] <= most[4] and q.resources[5] <= most[5] and q.resources[6] <= most[6]
-        and q.resources[7] <= most[7]
-        and (q.image_name is null or q.image_name = any (all_images))
-      order by q.priority desc, q.rank, q.task_id limit cardinality(seats)
-      for update of q skip locked
-    ) n
-  ), asked as materialized (
-    select n.request, sum(n.resources[1]) as s1, sum(n.resources[2]) as s2, sum(n.resources[3]) as s3,
-           sum(n.resources[4]) as s4, sum(n.resources[5]) as s5, sum(n.resources[6]) as s6, sum(n.resources[7]) as s7,
+  with asked as materialized (
+    select n.request, array_agg(n.tid) as tids,
+           sum(n.cpu_millis) as s1, sum(n.memory_mb) as s2, sum(n.gpu_memory_mb) as s3, sum(n.disk_iops) as s4,
+           sum(n.network_mbps) as s5, sum(n.pids) as s6, sum(n.disk_mb) as s7,
            bool_and(n.image_name is null or images[owners[n.request]] ? n.image_name) as runs
-    from next n group by n.request
-  ), held as (
+    from (
+      select seats[row_number() over ()] as request, m.* from (
+        select q.ctid as tid, q.cpu_millis, q.memory_mb, q.gpu_memory_mb, q.disk_iops, q.network_mbps, q.pids,
+          q.disk_mb, q.image_name from queue q
+        where q.available_at <= at
+          and q.cpu_millis <= most[1] and q.memory_mb <= most[2] and q.gpu_memory_mb <= most[3]
+          and q.disk_iops <= most[4] and q.network_mbps <= most[5] and q.pids <= most[6] and q.disk_mb <= most[7]
+          and (q.image_name is null or q.image_name = any (all_images))
+        order by q.priority desc, q.rank, q.task_id limit cardinality(seats)
+        for update of q skip locked
+      ) m
+    ) n group by n.request
+  ), owned as (
     select owners[s.request] as owner, sum(s.s1) as s1, sum(s.s2) as s2, sum(s.s3) as s3, sum(s.s4) as s4,
            sum(s.s5) as s5, sum(s.s6) as s6, sum(s.s7) as s7
     from asked s group by 1
-  )
-  select array(select n.tid from next n), array(select n.request from next n),
-    coalesce((select bool_and(s.runs
+  ), verdict as materialized (
+    select coalesce((select bool_and(s.runs
       and s.s1 <= frees[(s.request - 1) * axes + 1] and s.s2 <= frees[(s.request - 1) * axes + 2]
       and s.s3 <= frees[(s.request - 1) * axes + 3] and s.s4 <= frees[(s.request - 1) * axes + 4]
       and s.s5 <= frees[(s.request - 1) * axes + 5] and s.s6 <= frees[(s.request - 1) * axes + 6]
@@ -147,12 +159,20 @@ begin
       h.s1 <= rooms[(h.owner - 1) * axes + 1] and h.s2 <= rooms[(h.owner - 1) * axes + 2]
       and h.s3 <= rooms[(h.owner - 1) * axes + 3] and h.s4 <= rooms[(h.owner - 1) * axes + 4]
       and h.s5 <= rooms[(h.owner - 1) * axes + 5] and h.s6 <= rooms[(h.owner - 1) * axes + 6]
-      and h.s7 <= rooms[(h.owner - 1) * axes + 7]) from held h), true)
-  into picked, picked_requests, fits;
+      and h.s7 <= rooms[(h.owner - 1) * axes + 7]) from owned h), true) as fits
+  ), entered as (
+    insert into holdings (executor_id, amounts)
+    select room_ids[o.owner], array[o.s1, o.s2, o.s3, o.s4, o.s5, o.s6, o.s7] from owned o
+    where (select v.fits from verdict v)
+  )
+  select v.fits, array(select unnest(s.tids) from asked s order by s.request) from verdict v
+  into fits, picked;
+  picked_requests := seats[1:cardinality(picked)]; -- as they were numbered above
 
   if not fits then
     picked := '{}';
     picked_requests := '{}';
+    rooms_before := rooms;
     open line;
     while cardinality(picked) < cardinality(seats) and misses < misses_max loop
       fetch line into task;
@@ -192,26 +212,30 @@ begin
       picked_requests := picked_requests || chosen;
     end loop;
     close line;
+    insert into holdings (executor_id, amounts)
+    select room_ids[e], array(
+      select rooms_before[i] - rooms[i] from generate_series((e - 1) * axes + 1, e * axes) i order by i)
+    from generate_subscripts(room_ids, 1) e
+    where rooms_before[(e - 1) * axes + 1 : e * axes] <> rooms[(e - 1) * axes + 1 : e * axes];
   end if;
 
   if cardinality(picked) = 0 then return; end if;
   until := dsec_now() + ttl_ms * interval '1 ms';
   return query
   with taken as (
-    -- The rows are locked and never updated, so that their places hold.
-    delete from queue q using unnest(picked, picked_requests) with ordinality p (tid, request, place)
-    where q.ctid = p.tid
-    returning q.task_id, q.priority, q.rank, p.request, p.place
-  ), told as materialized (
-    select t.lease_id, t.id, t.key_id, t.fence + 1 as fence, t.attempts + 1 as attempt, t.attempts_max, t.resources,
-           t.last_seq + 1 as seq, t.spec, t.spec_digest, k.request, k.place, room_ids[owners[k.request]] as executor_id
-    from taken k join tasks t on t.id = k.task_id
+    -- The rows are locked and never updated, so that their places hold. One scan over all places, in their order, costs
+    -- half of what a join does, and most claims of many tasks are one request's.
+    delete from queue q where q.ctid = any (picked)
+    returning case when cardinality(owners) = 1 then 1 else picked_requests[array_position(picked, q.ctid)] end
+        as request,
+      q.priority, q.rank, q.task_id, q.lease_id, q.key_id, q.fence + 1 as fence, q.attempts + 1 as attempt,
+      q.attempts_max, q.last_seq + 1 as seq, q.spec_digest, q.spec
   ), granted as (
-    insert into leases (id, task_id, executor_id, fence, attempt, attempts_max, resources, granted_at, leased_seq,
-      expires_at, cancel_requested, last_seq)
-    select o.lease_id, o.id, o.executor_id, o.fence, o.attempt, o.attempts_max, o.resources, at, o.seq,
-      until, false, o.seq
-    from told o
+    insert into leases (id, task_id, executor_id, fence, attempt, attempts_max, granted_at, leased_seq, expires_at,
+      cancel_requested, last_seq)
+    select k.lease_id, k.task_id, room_ids[owners[k.request]], k.fence, k.attempt, k.attempts_max, at, k.seq, until,
+      false, k.seq
+    from taken k
   ), reached as (
     select k.priority, max(k.rank) as rank from taken k group by k.priority
   ), turned as (
@@ -220,10 +244,11 @@ begin
     where u.priority = r.priority and u.rank < r.rank
       and u.priority in (select v.priority from turns v join reached using (priority) for update of v skip locked)
   )
-  select o.request, until, string_agg(o.lease_id, E'\n'), string_agg(o.id, E'\n'), string_agg(o.key_id, E'\n'),
-         string_agg(o.fence::text, E'\n'), string_agg(o.attempt::text, E'\n'), string_agg(o.spec_digest, E'\n'),
-         '[' || string_agg(o.spec::text, ',') || ']'
-  from (select t.* from told t order by t.place) o group by o.request;
+  select k.request, until,
+         string_agg(concat_ws(' ', k.priority, k.rank, k.lease_id, k.task_id, k.key_id, k.fence, k.attempt,
+           k.spec_digest), E'\n'),
+         json_agg(coalesce(k.spec, (select t.spec from tasks t where t.id = k.task_id)))
+  from (select k.*, row_number() over () / 64 as part from taken k) k group by k.request, k.part;
 end
 $$;
 --> statement-breakpoint
@@ -285,12 +310,23 @@ begin
                     else g.result end::json,
       attestation_id = case when g.next <> 'queued' then g.attestation_id end
     from gone g where t.id = g.task_id
-    returning t.*, g.place, g.how, g.at, g.artifacts
+    returning t.*, g.place, g.how, g.at, g.artifacts, g.executor_id as holder
+  ), freed as (
+    insert into holdings (executor_id, amounts)
+    select e.holder, array[-sum(e.resources[1]), -sum(e.resources[2]), -sum(e.resources[3]), -sum(e.resources[4]),
+      -sum(e.resources[5]), -sum(e.resources[6]), -sum(e.resources[7])]
+    from ended e group by e.holder
+  ), missed as (
+    update observations o set received_fence = 0
+    where o.task_id = any (array(select e.id from ended e where e.state <> 'queued')) and o.received_fence is null
   ), again as (
-    insert into queue (task_id, priority, rank, available_at, image_name, resources)
-    select e.id, e.priority, e.rank,
+    insert into queue (priority, rank, available_at, task_id, lease_id, key_id, fence, attempts, attempts_max, last_seq,
+      image_name, cpu_millis, memory_mb, gpu_memory_mb, disk_iops, network_mbps, pids, disk_mb, spec_digest, spec)
+    select e.priority, e.rank,
            case when e.how = 'released' then e.at else e.at + backoffs_ms[e.attempts] * interval '1 ms' end,
-           e.image_name, e.resources
+           e.id, e.lease_id, e.key_id, e.fence, e.attempts, e.attempts_max, e.last_seq, e.image_name,
+           e.resources[1], e.resources[2], e.resources[3], e.resources[4], e.resources[5], e.resources[6],
+           e.resources[7], e.spec_digest, dsec_queued_spec(e.spec)
     from ended e where e.state = 'queued'
   ), past as (
     insert into past_leases (id, task_id, fence, executor_id, lease_end)

@@ -116,7 +116,7 @@ export async function ours(server: PostgresServer): Promise<Contender> {
       return secondsOf(startMs, leases.length);
     },
     async clear() {
-      await sql.query("truncate tasks, queue, leases, task_events, attestations");
+      await sql.query("truncate tasks, queue, leases, holdings, task_events, attestations");
     },
     close: () => store.close(),
   };

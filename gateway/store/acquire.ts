@@ -35,13 +35,13 @@ export function acquirer(
       LIMITS.executorLostAfterMs,
       MISSES_MAX,
     ]);
-    const granted: Lease[][] = claims.map(() => []);
-    for (const row of rows) {
-      const leases = leasesOf(row, leaseTtlMs);
-      for (const lease of leases) wake.notify(`task:${lease.task_id as TaskId}`);
-      granted[row.request - 1] = leases;
+    const placed: Placed[][] = claims.map(() => []);
+    for (const row of rows) placed[row.request - 1]!.push(...placedLeases(row, leaseTtlMs));
+    for (const one of placed) {
+      one.sort(inQueueOrder);
+      for (const { lease } of one) wake.notify(`task:${lease.task_id as TaskId}`);
     }
-    return granted;
+    return placed.map((one) => one.map(({ lease }) => lease));
   }
 
   function expire(): Promise<number> {
@@ -55,38 +55,31 @@ export function acquirer(
   };
 }
 
-/** The leases of one claim, as columns: `specs` is a JSON array, all others have a line for each lease. */
-type ClaimRow = {
-  request: number;
-  expires_at: Date;
-  lease_ids: string;
-  task_ids: string;
-  key_ids: string;
-  fences: string;
-  attempts: string;
-  spec_digests: string;
-  specs: string;
-};
+/** Leases of one claim: a line of words for each in `leases`, and its spec in `specs`. */
+type ClaimRow = { request: number; expires_at: Date; leases: string; specs: TaskSpec[] };
+type Placed = { priority: number; rank: number; lease: Lease };
 
-function leasesOf(row: ClaimRow, ttlMs: number): Lease[] {
-  const taskIds = row.task_ids.split("\n") as TaskId[];
-  const keyIds = row.key_ids.split("\n") as KeyId[];
-  const fences = row.fences.split("\n");
-  const attempts = row.attempts.split("\n");
-  const digests = row.spec_digests.split("\n") as Digest[];
-  const specs = JSON.parse(row.specs) as TaskSpec[];
+function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
   const expiresAt = row.expires_at.toISOString();
-  return (row.lease_ids.split("\n") as LeaseId[]).map((leaseId, i) => ({
-    lease_id: leaseId,
-    task_id: taskIds[i]!,
-    key_id: keyIds[i]!,
-    fence: Number(fences[i]),
-    attempt: Number(attempts[i]),
-    ttl_ms: ttlMs,
-    expires_at: expiresAt,
-    spec: specs[i]!,
-    spec_digest: digests[i]!,
-  }));
+  return row.leases.split("\n").map((line, i) => {
+    const [priority, rank, leaseId, taskId, keyId, fence, attempt, digest] = line.split(" ");
+    const lease: Lease = {
+      lease_id: leaseId as LeaseId,
+      task_id: taskId as TaskId,
+      key_id: keyId as KeyId,
+      fence: Number(fence),
+      attempt: Number(attempt),
+      ttl_ms: ttlMs,
+      expires_at: expiresAt,
+      spec: row.specs[i]!,
+      spec_digest: digest as Digest,
+    };
+    return { priority: Number(priority), rank: Number(rank), lease };
+  });
+}
+
+function inQueueOrder(a: Placed, b: Placed): number {
+  return b.priority - a.priority || a.rank - b.rank || (a.lease.task_id < b.lease.task_id ? -1 : 1);
 }
 
 const ACQUIRE = `

@@ -102,8 +102,8 @@ from task left join added a on true left join before b on true`;
 /** Those of tasks that the executor holds, and that it has not said to have received. */
 const WAITING = `
 select l.id as lease_id, l.fence::text as fence, o.seq, o.key_id, o.at, o.content
-from leases l join observations o on o.task_id = l.task_id
-where l.executor_id = $1 and o.received_fence is null
+from observations o join tasks t on t.id = o.task_id join leases l on l.id = t.lease_id
+where o.received_fence is null and l.executor_id = $1
 order by o.task_id, o.seq limit $2`;
 
 /** Of a lease that is another's by now nothing was received: the next attempt is to get it. */

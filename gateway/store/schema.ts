@@ -107,17 +107,36 @@ export const tasks = pgTable(
   ],
 );
 
-/** Tasks that wait to be claimed. Rows are inserted and deleted, never updated. */
+/**
+ * Tasks that wait to be claimed, with all that a claim hands out, so that it looks up no task. Rows are inserted and
+ * deleted, never updated. Numbers stand first, where they are read without passing over the text.
+ */
 export const queue = pgTable(
   "queue",
   {
-    taskId: text("task_id").notNull(),
     rank: bigint("rank", { mode: "number" }).notNull(),
     /** Not to be claimed before: the back-off of a retry. */
     availableAt: time("available_at").notNull(),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    attempts: integer("attempts").notNull(),
+    attemptsMax: integer("attempts_max").notNull(),
+    lastSeq: integer("last_seq").notNull(),
+    /** What the task asks for, in columns: a claim compares and adds them up for each row it looks at. */
+    cpuMillis: integer("cpu_millis").notNull(),
+    memoryMb: integer("memory_mb").notNull(),
+    gpuMemoryMb: integer("gpu_memory_mb").notNull(),
+    diskIops: integer("disk_iops").notNull(),
+    networkMbps: integer("network_mbps").notNull(),
+    pids: integer("pids").notNull(),
+    diskMb: integer("disk_mb").notNull(),
     priority: smallint("priority").notNull(),
+    taskId: text("task_id").notNull(),
+    leaseId: text("lease_id").notNull(),
+    keyId: text("key_id").notNull(),
+    specDigest: text("spec_digest").notNull(),
     imageName: text("image_name"),
-    resources: vector("resources"),
+    /** Null where it is too long to be stored twice: then it is the task's. */
+    spec: json("spec"),
   },
   (table) => [index("queue_order").on(desc(table.priority), table.rank, table.taskId)],
 );
@@ -132,7 +151,6 @@ export const leases = pgTable(
     fence: bigint("fence", { mode: "number" }).notNull(),
     attempt: integer("attempt").notNull(),
     attemptsMax: integer("attempts_max").notNull(),
-    resources: vector("resources"),
     grantedAt: time("granted_at").notNull(),
     leasedSeq: integer("leased_seq").notNull(),
     expiresAt: time("expires_at").notNull(),
@@ -142,8 +160,22 @@ export const leases = pgTable(
     startedAt: time("started_at"),
     startedSeq: integer("started_seq"),
   },
-  // Not over the expiry: renewing then changes no index, and the leases that are held at once are few enough to look at.
-  (table) => [index("leases_held").on(table.executorId)],
+  // None over the executor or the expiry: granting writes one index, renewing none, and the leases that are held at once
+  // are few enough to look at.
+  (table) => [index("leases_cancelled").on(table.executorId).where(sql`cancel_requested`)],
+);
+
+/**
+ * What executors hold, as a ledger: an executor holds the sum of its rows. A claim adds a row, an end adds one below
+ * zero, and a claim that finds many makes one of them. So ends of one executor's leases never meet on a row.
+ */
+export const holdings = pgTable(
+  "holdings",
+  {
+    executorId: text("executor_id").notNull(),
+    amounts: bigint("amounts", { mode: "number" }).array().notNull(),
+  },
+  (table) => [index("holdings_by_executor").on(table.executorId)],
 );
 
 /** Leases that ended with their task queued again, so that a late or repeated call can be told what became of them. */
@@ -316,7 +348,7 @@ export const observations = pgTable(
     at: time("at").notNull(),
     /** JSON text, as it came. */
     content: text("content").notNull(),
-    /** Of the attempt whose executor has it; null until one does. */
+    /** Of the attempt whose executor has it; null until one does, 0 where the task ended first. */
     receivedFence: bigint("received_fence", { mode: "number" }),
   },
   (table) => [

@@ -1,7 +1,7 @@
 /**
  * The little that the store asks of a database client. Values cross it in forms that every client agrees on:
  * parameters are text, numbers, booleans or null (JSON goes as text and is cast in the statement), and columns
- * are text, int4, boolean, timestamptz (Date), jsonb (parsed), or int8, which arrives as text, number or bigint
+ * are text, int4, boolean, timestamptz (Date), json and jsonb (parsed), or int8, which arrives as text, number or bigint
  * and is read with `Number`: none of ours passes 2^53.
  */
 export type Parameter = string | number | boolean | null;

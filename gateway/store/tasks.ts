@@ -203,11 +203,16 @@ stored as (
   select p.id, p.key_id, p.idempotency_key, p.lease_id, p.spec_digest, p.spec, p.labels, p.image_name, p.resources,
     p.priority, p.rank, p.attempts_max, c.at, 'queued', 0, 0, false, 1
   from placed p cross join clock c ${conflict}
-  returning id, priority, rank, image_name, resources, created_at
+  returning id, lease_id, key_id, priority, rank, fence, attempts, attempts_max, last_seq, image_name, resources,
+    spec_digest, spec, created_at
 ),
 queued as (
-  insert into queue (task_id, priority, rank, available_at, image_name, resources)
-  select s.id, s.priority, s.rank, s.created_at, s.image_name, s.resources from stored s
+  insert into queue (priority, rank, available_at, task_id, lease_id, key_id, fence, attempts, attempts_max, last_seq,
+    image_name, cpu_millis, memory_mb, gpu_memory_mb, disk_iops, network_mbps, pids, disk_mb, spec_digest, spec)
+  select s.priority, s.rank, s.created_at, s.id, s.lease_id, s.key_id, s.fence, s.attempts, s.attempts_max, s.last_seq,
+    s.image_name, s.resources[1], s.resources[2], s.resources[3], s.resources[4], s.resources[5], s.resources[6],
+    s.resources[7], s.spec_digest, dsec_queued_spec(s.spec)
+  from stored s
 )
 select id, created_at from stored`;
 

@@ -181,15 +181,27 @@ async function drain(world: World): Promise<void> {
 }
 
 async function checkCapacity({ sql }: World): Promise<void> {
-  const rows = await sql.query<{ fits: boolean }>(
-    `select x.capacity[u.axis] >= sum(u.amount) as fits
-     from leases l join executors x on x.id = l.executor_id
-     cross join unnest(l.resources) with ordinality u(amount, axis)
-     group by x.id, x.capacity, u.axis`,
+  const rows = await sql.query<{ fits: boolean; told: boolean }>(
+    `with held as (
+       select l.executor_id, u.axis, sum(u.amount) as amount
+       from leases l join tasks t on t.id = l.task_id cross join unnest(t.resources) with ordinality u(amount, axis)
+       group by 1, 2
+     ), ledger as (
+       select h.executor_id, u.axis, sum(u.amount) as amount
+       from holdings h cross join unnest(h.amounts) with ordinality u(amount, axis) group by 1, 2
+     )
+     select x.capacity[a.axis] >= coalesce(h.amount, 0) as fits, coalesce(h.amount, 0) = coalesce(g.amount, 0) as told
+     from executors x cross join generate_series(1, cardinality(x.capacity)) a(axis)
+     left join held h on h.executor_id = x.id and h.axis = a.axis
+     left join ledger g on g.executor_id = x.id and g.axis = a.axis`,
   );
   expect(
     rows.every(({ fits }) => fits),
     "what is held fits",
+  ).toBe(true);
+  expect(
+    rows.every(({ told }) => told),
+    "the ledger says what is held",
   ).toBe(true);
 }
 
