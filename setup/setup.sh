@@ -21,6 +21,7 @@ run_packages="
 /etc/ssl/certs/ca-certificates.crt         ca-certificates
 "
 test_packages="
+/usr/bin/zstd                              zstd
 /usr/lib/postgresql/15/bin/postgres        postgresql-15
 /usr/lib/softhsm/libsofthsm2.so            softhsm2
 /usr/bin/softhsm2-util                     softhsm2

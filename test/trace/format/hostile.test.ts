@@ -210,7 +210,7 @@ test("an index that lies about its blocks is found out, though it is signed by i
     [{ blocks: [one, { ...two, section: "reward_signal" }] }, /section of the block is plan_execution/],
     [{ events: 5 }, /counts 5 events, its blocks 4/],
     [{ header_digest: digestOf(new Uint8Array(32)) }, /not of the segment/],
-    [{ segment_bytes: 77 }, /not of the segment/],
+    [{ segment_bytes: 77 }, /entry of block 2 contradicts/],
     [{ previous_digest: digestOf(new Uint8Array(32)) }, /not of the segment/],
     [{ chain_digest: digestOf(new Uint8Array(32).fill(1)) }, /the chain (breaks|ends)/],
   ];
