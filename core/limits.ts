@@ -233,6 +233,10 @@ export const LIMITS = {
   archiveIndexBytes: 256 * 1024 * 1024,
   /** A member that unpacks to more times its compressed size is a bomb; traces are compressed already. */
   archiveExpansion: 1024,
+  /** Folders within folders that a clean-up goes into. */
+  cleanUpDepth: 64,
+  /** A trajectory that was written to later than this ago is not deleted: its writer may be at work. */
+  cleanUpLiveMs: 3_600_000,
 
   // keys and tokens
   rateRequestsPerS: 2_000,
