@@ -81,10 +81,9 @@ export const LIMITS = {
   eventLogBytes: 192 * 1024 * 1024,
   /** Through which events go to their trajectories; no event is larger than a quarter of it. */
   recorderRingBytes: 16 * 1024 * 1024,
-  /** Kept in an event of what a call was given, of what it answered, and of what a stream said in all. */
+  /** Kept in an event of what a call was given, and of what it answered. */
   recordedArgumentsBytes: 64 * 1024,
   recordedAnswerBytes: 1024 * 1024,
-  recordedOutputBytes: 4 * 1024 * 1024,
   /** A namespace up to here stands whole in snapshots and beside errors. */
   recordedMemoryBytes: 256 * 1024,
   /** Characters kept beside an error of each of its last three calls, sent and received, and of its stack. */
@@ -144,7 +143,7 @@ export const LIMITS = {
   outputPathBytes: 1024,
   /** Kept of each of stdout and stderr, as one blob; what comes after is counted, not kept. */
   streamKeptBytes: 16 * 1024 * 1024,
-  /** Sent live of each of stdout and stderr as events; the blob goes on. */
+  /** Sent live of each of stdout and stderr as events, and recorded; the blob goes on. */
   streamLiveBytes: 2 * 1024 * 1024,
   eventDataBytes: 64 * 1024,
   eventsPerBatch: 512,

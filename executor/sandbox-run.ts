@@ -23,6 +23,7 @@ import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
 import { captureStream, type LiveSink } from "./output-stream.ts";
 import { planLaunch } from "./plan.ts";
+import { ProcessRecord } from "./trace/process-record.ts";
 
 export type SandboxParts = {
   live: LiveEvents;
@@ -87,23 +88,28 @@ export async function runInSandbox(
   const openDoors = async () => {
     channel = await parts.channels.open(lease, folder.path);
     egress = await Egress.prepare(lease, folder.path, channel, parts, signal);
-    return { socketPath: channel.socketPath, egress };
+    return { channel, egress };
   };
   try {
     // A pattern that cannot be compiled is to be known before the command has run.
     for (const pattern of lease.spec.outputs) compileGlob(pattern, lease.spec.working_directory);
-    const [inputPaths, stdinPath, free, doors] = await allSettled([
+    const [inputPaths, stdinPath, doors] = await allSettled([
       acquireInputs(),
       writeStdin(lease, folder),
-      freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory),
       openDoors(),
-      folder.writeHold(held.hold),
     ]);
     signal.throwIfAborted();
-    const plan = planLaunch(lease, { image, inputPaths, stdinPath, socketPath: doors.socketPath, free });
+    const free = freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory);
+    const plan = planLaunch(lease, {
+      image,
+      inputPaths,
+      stdinPath,
+      socketPath: doors.channel.socketPath,
+      free,
+    });
     const launching = parts.launcher.launch(doors.egress.plan(plan));
     const started = start();
-    const ran = await followSandbox(await launching, doors.egress, held, folder, started, parts.live);
+    const ran = await followSandbox(await launching, doors, held, folder, started, parts.live);
     await doors.egress.close();
     return { ...ran, channel: await closed(channel!, ran.destroyed, parts.closing) };
   } catch (error) {
@@ -136,7 +142,7 @@ async function closed(
 
 async function followSandbox(
   sandbox: Sandbox,
-  egress: Egress,
+  { channel, egress }: { channel: Channel; egress: Egress },
   held: HeldLease,
   folder: AttemptFolder,
   started: Promise<void>,
@@ -146,23 +152,31 @@ async function followSandbox(
   const kill = () => sandbox.kill();
   signal.addEventListener("abort", kill);
   if (signal.aborted) kill();
+  // Nothing is to happen that cannot be recorded.
+  channel.log.failed.catch(kill);
+  const record = new ProcessRecord(channel.log, channel.failures);
+  const sink = (stream: "stdout" | "stderr") =>
+    record.sink(stream, afterStart(live.sink(held.hold, stream), started));
   // Beside all else: until the proxy serves, connections wait at its listener.
   const serving = egress.serve(sandbox.listeners);
   try {
+    record.began(held.lease.spec.command);
     // Both streams are drained from the start and apart from the end: a full pipe must not keep it from coming.
     const [stdout, stderr, end] = await Promise.all([
-      captureStream(sandbox.stdout, folder.stdout, afterStart(live.sink(held.hold, "stdout"), started)),
-      captureStream(sandbox.stderr, folder.stderr, afterStart(live.sink(held.hold, "stderr"), started)),
+      captureStream(sandbox.stdout, folder.stdout, sink("stdout")),
+      captureStream(sandbox.stderr, folder.stderr, sink("stderr")),
       sandbox.ended,
       serving,
     ]);
     const stop = stopOf(held);
     if (stop === "lost" || stop === "released") throw stop;
+    channel.log.checkRecorded();
     if (end.reason === "killed" && stop !== "cancelled") {
       throw new DsecError("LAUNCHER_LOST", `sandbox ${sandbox.id} was killed, and not by its executor`);
     }
     const lived = { observation: sandbox.observation, launchUs: sandbox.launchUs, end };
     const ended = outcomeOf(end);
+    await record.ended(end, ended);
     const { outputs, outcome } = await collect(sandbox, held, folder, ended);
     const destroyed = sandbox.destroy();
     destroyed.catch(() => {}); // awaited by the caller, perhaps after it has met another failure
@@ -215,8 +229,8 @@ async function allSettled<Parts extends readonly unknown[] | []>(parts: Parts) {
 }
 
 /** What the host has for one task now: on the axes the kernel tells at once; the ledger has judged the others. */
-async function freeOnHost(asked: Resources, dataDirectory: string): Promise<Resources> {
-  const free = { ...asked, ...(await measureFree(dataDirectory)) };
+function freeOnHost(asked: Resources, dataDirectory: string): Resources {
+  const free = { ...asked, ...measureFree(dataDirectory) };
   return axisThatDoesNotFit(asked, free) === undefined ? asked : free;
 }
 

@@ -94,6 +94,13 @@ export const LogitsSchema = strict({
   tokens: z.array(token).min(1).max(LIMITS.logitTokens),
 });
 
+/** An error that the agent met within itself, in its own words. */
+export const AgentErrorSchema = strict({
+  code: text(100).min(1).default("AGENT_ERROR"),
+  text: text(LIMITS.errorTextChars),
+  stack: text(LIMITS.stackChars).nullable().default(null),
+});
+
 export const ContextSchema = strict({ context: json });
 
 export const ObservationsQuerySchema = z.strictObject({

@@ -10,6 +10,8 @@ import { busJob, type Member } from "../messages/routes.ts";
 import { sandboxId } from "../plan.ts";
 import type { ExecToolParts } from "../tools/exec-tool.ts";
 import type { Collector, KeptTrace } from "../trace/collector.ts";
+import { Failures } from "../trace/failures.ts";
+import { MemorySnapshots } from "../trace/memory-snapshots.ts";
 import { EventLog } from "./event-log.ts";
 import type { Reply, Routes } from "./exchange.ts";
 import { MemoryWatch } from "./memory-watch.ts";
@@ -49,8 +51,11 @@ export class Channel {
   readonly calls: ProxiedCalls;
   readonly recorded: RecordedCalls;
   readonly log: EventLog;
+  /** Errors of whatever kind, with what surrounded them. */
+  readonly failures: Failures;
   readonly #steps: PlanSteps;
   readonly #watch: MemoryWatch;
+  readonly #snapshots: MemorySnapshots;
   readonly #tools: ToolCalls;
   readonly #leave: () => Promise<void>;
   readonly #answering = new Set<Promise<Reply>>();
@@ -59,7 +64,7 @@ export class Channel {
   /** @param directory the attempt's private folder */
   static async open(lease: Lease, directory: string, parts: ChannelParts): Promise<Channel> {
     const channel = new Channel(lease, directory, parts);
-    await channel.#watch.begin();
+    if (await channel.#watch.begin()) await channel.#snapshots.begin();
     channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
     return channel;
   }
@@ -75,18 +80,31 @@ export class Channel {
     const member: Member = { owner: lease.key_id, jobId: spec.job ?? taskId, member: taskId };
     const log = EventLog.open(parts.collector, parts.tracesDirectory, lease);
     const watch = new MemoryWatch(services.memory, namespace, log);
+    const snapshots = new MemorySnapshots(
+      services.memory,
+      namespace,
+      log,
+      spec.trace.memory_snapshot_interval,
+    );
     const unfollow = services.follow(id, namespace, (event) => {
-      if (event.namespace === namespace) watch.wrote(event);
-      recordMemory(log, event);
+      recordMemory(log, event, this.recorded.current);
+      if (event.namespace !== namespace) return;
+      watch.wrote(event);
+      if (!READS.has(event.op)) snapshots.wrote();
     });
     const records = new AgentRecords(log);
     this.socketPath = join(directory, SOCKET);
     this.log = log;
+    this.failures = new Failures(log, services.memory, namespace);
     this.#watch = watch;
+    this.#snapshots = snapshots;
     this.#steps = new PlanSteps(log, spec.plan_step_timeout_ms);
     this.observations = new ObservationQueue(log);
     this.calls = new ProxiedCalls(gateway, { lease_id: lease.lease_id, fence: lease.fence }, log);
-    this.recorded = new RecordedCalls({ log, steps: this.#steps, watch, context: () => records.context });
+    this.recorded = new RecordedCalls({
+      ...{ log, steps: this.#steps, watch, failures: this.failures },
+      context: () => records.context,
+    });
     this.#tools = new ToolCalls(spec.tools, spec.tool_timeout_ms, {
       recorded: this.recorded,
       calls: this.calls,
@@ -104,7 +122,7 @@ export class Channel {
       },
     });
     const answer = createChannelRoutes({
-      ...{ log, tools: this.#tools, calls: this.calls, steps: this.#steps, records },
+      ...{ log, tools: this.#tools, calls: this.calls, steps: this.#steps, records, failures: this.failures },
       ...{ observations: this.observations, memoryAndMessages },
     });
     this.#routes = (exchange) => {
@@ -133,6 +151,7 @@ export class Channel {
   async close(signal: AbortSignal): Promise<ChannelRecord> {
     await this.#stop();
     await this.#watch.check(null);
+    await this.#snapshots.close();
     const calls = await this.calls.summarize(signal);
     return { calls, trace: await this.log.seal() };
   }
@@ -161,12 +180,21 @@ const READS = new Set<MemoryEvent["op"]>(["get", "list", "search"]);
 function recordMemory(
   log: EventLog,
   { op, namespace, key, old, new: now, version, source }: MemoryEvent,
+  call: number | null,
 ): void {
   const { origin } = source;
   const isRead = READS.has(op);
   const shown = { old: shownOf(old), new: isRead ? null : shownOf(now) };
   // What a read gave is both its old and its new value; once is enough.
-  log.append(isRead ? "memory_read" : "memory_write", { op, namespace, key, ...shown, version, origin });
+  log.append(isRead ? "memory_read" : "memory_write", {
+    op,
+    namespace,
+    key,
+    ...shown,
+    version,
+    origin,
+    call,
+  });
 }
 
 function shownOf(shown: MemoryShown | null) {

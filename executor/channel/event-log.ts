@@ -98,12 +98,17 @@ export class EventLog {
     return this.#recording;
   }
 
+  /** @throws STORE_UNAVAILABLE where what was appended cannot be written */
+  checkRecorded(): void {
+    if (this.#recording.failure !== null) throw this.#recording.failure;
+  }
+
   /**
    * Before anything is done whose events there must be room for.
    * @throws EVENT_LOG_FULL; STORE_UNAVAILABLE where the disk refuses
    */
   checkRoom(): void {
-    if (this.#recording.failure !== null) throw this.#recording.failure;
+    this.checkRecorded();
     if (this.#bytes < LIMITS.eventLogBytes) return;
     throw new DsecError(
       "EVENT_LOG_FULL",

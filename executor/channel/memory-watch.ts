@@ -24,12 +24,13 @@ export class MemoryWatch {
     this.#log = log;
   }
 
-  /** What an earlier attempt of the task left is where this one begins. */
-  async begin(): Promise<void> {
+  /** What an earlier attempt of the task left is where this one begins. True where there is anything. */
+  async begin(): Promise<boolean> {
     const { digest, version, bytes } = await this.#memory.state(this.#namespace);
     this.#recordedVersion = version;
     this.#bytes = bytes;
     this.#last = digest;
+    return version > 0;
   }
 
   /** A write as the memory service recorded it. */

@@ -3,6 +3,7 @@ import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Retry } from "#core/wire/tools.ts";
 import { pause } from "../retry.ts";
+import type { Failures } from "../trace/failures.ts";
 import type { EventLog, MembersOf } from "./event-log.ts";
 import type { MemoryWatch } from "./memory-watch.ts";
 import type { PlanSteps } from "./steps.ts";
@@ -53,16 +54,31 @@ export class RecordedCalls {
   readonly #steps: PlanSteps;
   readonly #watch: MemoryWatch;
   readonly #context: () => Digest | null;
+  readonly #failures: Failures;
+  readonly #underWay = new Set<number>();
   readonly #closing = new AbortController();
   /** Tries that go on after their callers were answered. */
   readonly #leftBehind = new Set<Promise<void>>();
   #last = 0;
 
-  constructor(parts: { log: EventLog; steps: PlanSteps; watch: MemoryWatch; context: () => Digest | null }) {
+  constructor(parts: {
+    log: EventLog;
+    steps: PlanSteps;
+    watch: MemoryWatch;
+    failures: Failures;
+    context: () => Digest | null;
+  }) {
+    this.#failures = parts.failures;
     this.#log = parts.log;
     this.#steps = parts.steps;
     this.#watch = parts.watch;
     this.#context = parts.context;
+  }
+
+  /** The call that is under way; null where there is none, or more than one, of which nobody knows which it is. */
+  get current(): number | null {
+    const [only = null] = this.#underWay;
+    return this.#underWay.size === 1 ? only : null;
   }
 
   /** Makes a call. Rejects with what its last try failed of, or with the signal's reason. */
@@ -114,14 +130,20 @@ export class RecordedCalls {
     const memory = await this.#watch.check(number);
     const around = { step: this.#steps.current, memory_digest: memory, context_digest: this.#context() };
     this.#log.append("tool_call_start", { call: number, ...members, ...around });
-    return { number, before: { memory, atMs: performance.now() } };
+    this.#underWay.add(number);
+    const { tool = null, via } = members;
+    return { number, before: { memory, atMs: performance.now(), tool, via, step: around.step } };
   }
 
   async end(number: number, before: Before, members: EndMembers): Promise<void> {
     const duration_us = Math.round((performance.now() - before.atMs) * 1000);
     const memory = await this.#watch.check(number);
     const after = { duration_us, memory_digest: memory, memory_changed: memory !== before.memory };
+    this.#underWay.delete(number);
     this.#log.append("tool_call_end", { call: number, ...members, ...after });
+    const { via, step } = before;
+    const error = errorOf(before, members);
+    if (error !== null) await this.#failures.record({ ...error, via, call: number, step });
   }
 
   /** Gives up what is still under way and waits until its ends are recorded. */
@@ -198,7 +220,24 @@ export class RecordedCalls {
   }
 }
 
-export type Before = { memory: Digest; atMs: number };
+export type Before = {
+  memory: Digest;
+  atMs: number;
+  tool: string | null;
+  via: StartMembers["via"];
+  step: number | null;
+};
+
+/** What an end is an error of: a call that failed, or a declared tool that says it did. */
+function errorOf({ tool }: Before, members: EndMembers): { code: string; text: string } | null {
+  const { state, is_error, status, exit_code } = members;
+  if (state === "failed" || state === "timed_out") {
+    return { code: members.code ?? "INTERNAL", text: members.text ?? `the call ${state.replace("_", " ")}` };
+  }
+  if (state !== "answered" || !is_error) return null;
+  const how = status != null ? ` (status ${status})` : exit_code != null ? ` (exit code ${exit_code})` : "";
+  return { code: "TOOL_ERROR", text: `tool ${tool} answered that it failed${how}` };
+}
 
 const LATE = Symbol("the deadline came first");
 

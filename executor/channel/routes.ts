@@ -5,6 +5,7 @@ import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import {
+  AgentErrorSchema,
   ApiCallSchema,
   ContextSchema,
   LogitsSchema,
@@ -26,6 +27,7 @@ import {
   readJsonBody,
   readQuery,
 } from "../memory/http.ts";
+import type { Failures } from "../trace/failures.ts";
 import type { EventLog } from "./event-log.ts";
 import type { Exchange, Reply, Routes } from "./exchange.ts";
 import { utf8Text } from "./http-tool.ts";
@@ -42,6 +44,7 @@ export type ChannelParts = {
   calls: ProxiedCalls;
   steps: PlanSteps;
   records: AgentRecords;
+  failures: Failures;
   observations: ObservationQueue;
   /** `/v1/memory…` and `/v1/messages…` */
   memoryAndMessages: Routes;
@@ -80,6 +83,11 @@ export function createChannelRoutes(parts: ChannelParts): Routes {
       case "/v1/rewards": {
         const reward = await posted(exchange, RewardSchema, LIMITS.requestBodyBytes);
         return jsonReply(JSON.stringify(parts.records.reward(reward)), 201);
+      }
+      case "/v1/errors": {
+        const { code, text, stack } = await posted(exchange, AgentErrorSchema, LIMITS.contextBytes);
+        const seq = await parts.failures.record({ code, text, stack, step: parts.steps.current });
+        return jsonReply(JSON.stringify({ seq }), 201);
       }
       case "/v1/logits": {
         const logits = await posted(exchange, LogitsSchema, LIMITS.requestBodyBytes);

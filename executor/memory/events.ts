@@ -46,5 +46,9 @@ export function shown(text: string): MemoryShown {
 
 /** A page of entries as one JSON object, so that what was read can be told from what was there. */
 export function shownPage(entries: Entry[]): MemoryShown {
-  return shown(`{${entries.map(({ key, text }) => `${JSON.stringify(key)}:${text}`).join(",")}}`);
+  return shown(objectText(entries));
+}
+
+export function objectText(entries: { key: string; text: string }[]): string {
+  return `{${entries.map(({ key, text }) => `${JSON.stringify(key)}:${text}`).join(",")}}`;
 }

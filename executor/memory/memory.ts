@@ -7,11 +7,12 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest, TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { MemoryEvent, MemoryGrant } from "#core/wire/memory.ts";
-import { EventLog, type Happened, shown, shownPage } from "./events.ts";
+import { EventLog, type Happened, objectText, shown, shownPage } from "./events.ts";
 import { exactJson, type Strictness } from "./exact-json.ts";
 import { checkKey, checkPrefix, checkSize, checkTtl, cursorOf, keyOfCursor, quote } from "./keys.ts";
 import { LiveDigests } from "./live-digests.ts";
 import { searchEntries } from "./search.ts";
+import { entryHash, StateDigest } from "./state-digest.ts";
 import {
   type Bounds,
   type Entry,
@@ -79,6 +80,7 @@ export type Page = { entries: Entry[]; nextCursor: string | null };
 
 /** The memory hash, for the events around a tool call. */
 export type MemoryState = Size & { digest: Digest; version: number };
+export type MemorySnapshot = { digest: Digest; version: number; json: string };
 
 export type Memory = {
   /**
@@ -94,6 +96,8 @@ export type Memory = {
    * somebody wrote past this service; in a shared namespace that may be another executor, which recorded it itself.
    */
   audit(namespace: string): Promise<{ expected: Digest; actual: Digest; version: number }>;
+  /** All entries at one moment as the text of one JSON object; null where they have more than `maxBytes`. */
+  snapshot(namespace: string, maxBytes: number): Promise<MemorySnapshot | null>;
 };
 
 export function taskNamespace(taskId: TaskId): string {
@@ -248,6 +252,16 @@ export function createMemory(options: MemoryOptions): Memory {
     async audit(namespace) {
       const { expected, state } = await readAnew(namespace);
       return { expected: expected ?? state.digest, actual: state.digest, version: state.version };
+    },
+
+    async snapshot(namespace, maxBytes) {
+      if ((await state(namespace)).bytes > maxBytes) return null;
+      const dump = await store.dump(namespace);
+      settled(namespace, dump);
+      // Of its own: the digest that the recorded writes lead to is for `audit` to compare.
+      const digest = new StateDigest();
+      for (const { key, text } of dump.entries) digest.add(entryHash(key, text));
+      return { digest: digest.digest(), version: dump.version, json: objectText(dump.entries) };
     },
   };
 }

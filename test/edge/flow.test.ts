@@ -120,7 +120,7 @@ async function finish(
     isolation: ISOLATION,
     result,
     calls: { count: 0, receipts_root: null },
-    events: {
+    trace: {
       count: 0,
       chain_head: `sha256:${"0".repeat(64)}`,
       digest: result.stdout.digest,

@@ -112,7 +112,8 @@ async function expectAccounted(task: Task, episode: Episode, keys: JWTVerifyGetK
   expect([count("tool_call_start"), count("tool_call_end")]).toEqual([steps.length, steps.length]);
   // one for the empty list, one for each call that is remembered
   expect(count("memory_write")).toBe(1 + steps.length);
-  expect(count("error")).toBe(0);
+  const refused = steps.filter(({ response }) => response.startsWith("Error")).length;
+  expect(count("error")).toBe(refused);
   const trace = { count: events.length, chain_head, digest: sha256(file), size: file.length };
   expect(dsec.trace).toEqual(trace);
 }
