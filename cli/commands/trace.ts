@@ -10,6 +10,24 @@ const SUBCOMMANDS: Record<string, { summary: string; load: () => Promise<{ defin
     summary: "make the trace of a trajectory whose writer ended, or is not at hand",
     load: () => import("./trace/seal.ts"),
   },
+  import: {
+    summary: "make traces of conversations, episodes and other recordings",
+    load: () => import("./trace/import.ts"),
+  },
+  export: {
+    summary: "write traces as ATIF, OTLP, Chrome traces or JSON lines",
+    load: () => import("./trace/export.ts"),
+  },
+  redact: {
+    summary: "write a trace without what must not leave",
+    load: () => import("./trace/redact.ts"),
+  },
+  archive: {
+    summary: "pack traces into one .tar.zst with an index",
+    load: () => import("./trace/archive.ts"),
+  },
+  extract: { summary: "unpack traces from a .tar.zst", load: () => import("./trace/extract.ts") },
+  cleanup: { summary: "delete old traces", load: () => import("./trace/cleanup.ts") },
 };
 
 export async function define(command: Command, words: string[]): Promise<void> {
