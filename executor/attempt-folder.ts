@@ -1,9 +1,9 @@
 import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { z } from "zod";
 import { DigestSchema } from "#core/wire/common.ts";
 import { CompleteRequestSchema, type Hold, HoldSchema } from "#core/wire/leases.ts";
-import { sandboxId } from "./plan.ts";
+import { holdOfSandbox, sandboxId } from "./plan.ts";
 
 /** The end of an attempt as it lies on disk until the gateway has taken it. */
 export type Finish = z.infer<typeof FinishSchema>;
@@ -28,15 +28,11 @@ export class AttemptFolder {
     this.path = path;
   }
 
+  /** Its name is the lease's, which the next life of this executor answers for after a crash. */
   static async create(attemptsDirectory: string, hold: Hold): Promise<AttemptFolder> {
     const folder = new AttemptFolder(join(attemptsDirectory, sandboxId(hold)));
     await mkdir(folder.path, { mode: 0o700 });
     return folder;
-  }
-
-  /** Records the lease, which the next life of this executor answers for after a crash. To be done before anything is. */
-  async writeHold({ lease_id, fence }: Hold): Promise<void> {
-    await writeFile(join(this.path, "hold.json"), JSON.stringify({ lease_id, fence }), { mode: 0o600 });
   }
 
   /** Folders that an earlier life of this executor left. */
@@ -73,8 +69,9 @@ export class AttemptFolder {
     return this.#read("finish.json", FinishSchema);
   }
 
-  async readHold(): Promise<Hold | null> {
-    return this.#read("hold.json", HoldSchema);
+  /** The lease that the attempt ran under; null where this is no attempt's folder. */
+  get hold(): Hold | null {
+    return holdOfSandbox(basename(this.path));
   }
 
   async remove(): Promise<void> {

@@ -2,7 +2,7 @@ import { fileURLToPath } from "node:url";
 import { DsecError } from "#core/errors.ts";
 import { axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
 import { fromWire } from "#core/wire/common.ts";
-import type { Lease } from "#core/wire/leases.ts";
+import { type Hold, HoldSchema, type Lease } from "#core/wire/leases.ts";
 import { type LaunchPlan, TOOL_DIRECTORY } from "#native/index.ts";
 
 /** What a command finds in its environment when the task does not say otherwise. */
@@ -88,4 +88,11 @@ function environmentOf({ task_id: taskId, spec }: Lease): Record<string, string>
 /** Names the sandbox and its folder: a task leased twice by one executor must not meet what the first attempt left. */
 export function sandboxId(lease: { lease_id: string; fence: number }): string {
   return `${lease.lease_id}_${lease.fence}`;
+}
+
+/** The lease that a sandbox was named by; null for a name that is no sandbox's. */
+export function holdOfSandbox(id: string): Hold | null {
+  const at = id.lastIndexOf("_");
+  const hold = HoldSchema.safeParse({ lease_id: id.slice(0, at), fence: Number(id.slice(at + 1)) });
+  return hold.success && sandboxId(hold.data) === id ? hold.data : null;
 }

@@ -33,8 +33,8 @@ async function recoverAttempt(
     await deliver(finish, folder, { ...options, flushed: Promise.resolve() });
     return;
   }
-  const hold = await folder.readHold();
-  if (hold === null) return; // not even the lease was recorded: nothing was done under it
+  const { hold } = folder;
+  if (hold === null) return; // nothing of ours
   const message = "the executor ended while the attempt ran";
   await failLease(hold, { message, evidence: null }, options);
 }

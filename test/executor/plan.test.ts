@@ -1,10 +1,11 @@
 import { expect, test } from "vitest";
+import { newId } from "#core/ids.ts";
 import { AXES, INSUFFICIENT, type Resources } from "#core/resources.ts";
 import { fromWire } from "#core/wire/common.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import { type TaskRequest, TaskSpecSchema } from "#core/wire/tasks.ts";
 import { outcomeOf, signalName } from "#executor/outcome.ts";
-import { planLaunch } from "#executor/plan.ts";
+import { holdOfSandbox, planLaunch, sandboxId } from "#executor/plan.ts";
 import type { SandboxEnd } from "#native/index.ts";
 
 const DIGEST = `sha256:${"a".repeat(64)}` as const;
@@ -162,4 +163,21 @@ test("every signal has a name that the wire takes", () => {
     "SIGRTMIN",
     "SIGRTMIN+30",
   ]);
+});
+
+test("a sandbox's name tells its lease, and no other name does", () => {
+  const hold = { lease_id: newId("lease"), fence: 12 };
+  expect(holdOfSandbox(sandboxId(hold))).toEqual(hold);
+  const { lease_id } = hold;
+  for (const other of [
+    lease_id,
+    `${lease_id}_`,
+    `${lease_id}_1x`,
+    `${lease_id}_01`,
+    `x_${lease_id}_1`,
+    "_1",
+    "",
+  ]) {
+    expect(holdOfSandbox(other)).toBe(null);
+  }
 });
