@@ -109,6 +109,8 @@ export class Collector {
   async close(): Promise<void> {
     if (this.#state === "running") {
       this.#state = "closing";
+      // Awaited below: a process that has nothing else left would otherwise end within it.
+      this.#worker.ref();
       if (this.#ring.push(0, RECORD.stop, 0, NO_BYTES, true)) await this.#ended.promise;
       await this.#sealer.close();
     }
