@@ -100,14 +100,14 @@ export const LIMITS = {
   /** One encoded event. */
   traceEventBytes: 16 * 1024 * 1024,
   /** What a block of events may unpack to; checked before it is unpacked. */
-  traceBlockBytes: 17 * 1024 * 1024,
+  traceBlockBytes: 18 * 1024 * 1024,
   traceBlockEvents: 65_536,
   /** A writer ends a block here. */
-  traceBlockGoalBytes: 512 * 1024,
+  traceBlockGoalBytes: 1024 * 1024,
   /** Messages or texts in one list of an event: each takes far more memory than bytes in a file. */
   traceListItems: 65_536,
   /** Events that a writer holds before it writes them by itself. */
-  traceHeldBytes: 2 * 1024 * 1024,
+  traceHeldBytes: 4 * 1024 * 1024,
   /** The file header with its labels. */
   traceHeaderBytes: 1024 * 1024,
   traceBlockHeaderBytes: 1024,

@@ -5,11 +5,7 @@ import type { IndexOf } from "#trace/query/needles.ts";
 
 /** zstd and SHA-256 as Node brings them. One call at once, for blocks are small: no thread is waited for. */
 export const nodeEngine: Engine = {
-  compress: (bytes) =>
-    zstdCompressSync(bytes, {
-      pledgedSrcSize: bytes.length,
-      params: { [constants.ZSTD_c_checksumFlag]: 1 },
-    }),
+  compress: (bytes) => compress(bytes, 3),
   decompress(frame, maxBytes) {
     // in one piece, where the default is many small ones that are joined
     const options = { maxOutputLength: Math.max(1, maxBytes), chunkSize: Math.max(64, maxBytes) };
@@ -23,3 +19,13 @@ export const nodeEngine: Engine = {
 /** Node's own search, at ten bytes a nanosecond. */
 export const nodeIndexOf: IndexOf = (content, wanted, from) =>
   Buffer.from(content.buffer, content.byteOffset, content.length).indexOf(wanted, from);
+
+/** For what is written once and kept: about a seventh smaller, at four times the work. */
+export const sealingEngine: Engine = { ...nodeEngine, compress: (bytes) => compress(bytes, 9) };
+
+function compress(bytes: Uint8Array, level: number): Uint8Array {
+  return zstdCompressSync(bytes, {
+    pledgedSrcSize: bytes.length,
+    params: { [constants.ZSTD_c_checksumFlag]: 1, [constants.ZSTD_c_compressionLevel]: level },
+  });
+}

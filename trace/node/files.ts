@@ -11,7 +11,7 @@ import type { EventBody } from "#trace/events/event.ts";
 import type { NewTraceHeader } from "#trace/format/header.ts";
 import { type Damage, openTrace, type TraceFile } from "#trace/format/reader.ts";
 import { TrajectoryWriter } from "#trace/format/writer.ts";
-import { nodeEngine } from "./engine.ts";
+import { nodeEngine, sealingEngine } from "./engine.ts";
 
 /** What an attestation says of a trace. `size` in bytes, `digest` of the file, `chain_head` of its last segment. */
 export type SealedTrace = { count: number; chain_head: Digest; digest: Digest; size: number };
@@ -53,7 +53,7 @@ export function writeTrace(
   events: AsyncIterable<TimedEvent> | Iterable<TimedEvent>,
 ): Promise<SealedTrace> {
   return publish(path, async (sink) => {
-    const writer = new TrajectoryWriter(header, nodeEngine, sink.write);
+    const writer = new TrajectoryWriter(header, sealingEngine, sink.write);
     for await (const { t_us, wall_us, ...body } of events) {
       const place = { seq: writer.count + 1, t_us, wall_skew_us: wall_us - header.started_wall_us - t_us };
       writer.add(encodeEvent(body as EventBody, place), { ...place, type: body.type });
@@ -75,7 +75,7 @@ export async function sealTrajectory(
     const sealed = await publish(tracePath, async (sink) => {
       let [count, chain_head]: [number, Digest | null] = [0, null];
       for (const segment of trajectory.segments) {
-        const writer = new TrajectoryWriter(segment.header, nodeEngine, sink.write);
+        const writer = new TrajectoryWriter(segment.header, sealingEngine, sink.write);
         for await (const batch of segment.batches()) {
           for (const event of batch) writer.add(event.bytes, event);
         }
