@@ -39,7 +39,7 @@ as $$ select case when octet_length(spec::text) <= 1500 then spec end $$;
 -- Each is answered on its own: what it gets fits its free vector in sum, and what its executor then holds fits the
 -- executor's capacity in sum, so that an answer lost on the way cannot lead to an executor holding more than it has.
 -- misses_max: how many tasks that pass the filter but fit nobody any more are looked at before giving up.
--- The answer has a row for each request that was granted any, or one for each 64 leases: a line of words for each lease in
+-- The answer has a row for each request and each 64 ranks of which it was granted any: a line of words for each lease in
 -- `leases`, in any order, and their specs in `specs`. Taking 500 rows apart costs more than claiming them; but one row of
 -- 500 would have to be there whole, and that is after the commit, before its receiver can begin with it.
 --
@@ -245,10 +245,9 @@ begin
       and u.priority in (select v.priority from turns v join reached using (priority) for update of v skip locked)
   )
   select k.request, until,
-         string_agg(concat_ws(' ', k.priority, k.rank, k.lease_id, k.task_id, k.key_id, k.fence, k.attempt,
-           k.spec_digest), E'\n'),
+         string_agg(concat_ws(' ', k.rank, k.lease_id, k.task_id, k.key_id, k.fence, k.attempt, k.spec_digest), E'\n'),
          json_agg(coalesce(k.spec, (select t.spec from tasks t where t.id = k.task_id)))
-  from (select k.*, row_number() over () / 64 as part from taken k) k group by k.request, k.part;
+  from taken k group by k.request, k.rank / 64;
 end
 $$;
 --> statement-breakpoint

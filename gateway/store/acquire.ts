@@ -57,12 +57,12 @@ export function acquirer(
 
 /** Leases of one claim: a line of words for each in `leases`, and its spec in `specs`. */
 type ClaimRow = { request: number; expires_at: Date; leases: string; specs: TaskSpec[] };
-type Placed = { priority: number; rank: number; lease: Lease };
+type Placed = { rank: number; lease: Lease };
 
 function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
   const expiresAt = row.expires_at.toISOString();
   return row.leases.split("\n").map((line, i) => {
-    const [priority, rank, leaseId, taskId, keyId, fence, attempt, digest] = line.split(" ");
+    const [rank, leaseId, taskId, keyId, fence, attempt, digest] = line.split(" ");
     const lease: Lease = {
       lease_id: leaseId as LeaseId,
       task_id: taskId as TaskId,
@@ -74,12 +74,13 @@ function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
       spec: row.specs[i]!,
       spec_digest: digest as Digest,
     };
-    return { priority: Number(priority), rank: Number(rank), lease };
+    return { rank: Number(rank), lease };
   });
 }
 
 function inQueueOrder(a: Placed, b: Placed): number {
-  return b.priority - a.priority || a.rank - b.rank || (a.lease.task_id < b.lease.task_id ? -1 : 1);
+  const byPriority = b.lease.spec.priority - a.lease.spec.priority;
+  return byPriority || a.rank - b.rank || (a.lease.task_id < b.lease.task_id ? -1 : 1);
 }
 
 const ACQUIRE = `

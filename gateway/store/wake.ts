@@ -16,7 +16,8 @@ export function createLocalWake(options: { pollMs?: number } = {}): LocalWake {
   const followers = new Map<Topic, Set<(told: readonly TaskEvent[]) => void>>();
 
   function wakeTopic(topic: Topic, told: readonly TaskEvent[] = []): void {
-    for (const onWake of [...(followers.get(topic) ?? [])]) onWake(told);
+    const all = followers.get(topic);
+    if (all !== undefined) for (const onWake of [...all]) onWake(told);
   }
 
   function follow(topic: Topic, onWake: (told: readonly TaskEvent[]) => void): () => void {
