@@ -28,6 +28,20 @@ const SUBCOMMANDS: Record<string, { summary: string; load: () => Promise<{ defin
   },
   extract: { summary: "unpack traces from a .tar.zst", load: () => import("./trace/extract.ts") },
   cleanup: { summary: "delete old traces", load: () => import("./trace/cleanup.ts") },
+  parse: { summary: "show what happened, in order", load: () => import("./trace/parse.ts") },
+  search: {
+    summary: "find the events that a condition is true of",
+    load: () => import("./trace/search.ts"),
+  },
+  report: {
+    summary: "measure one trace or many, and what goes with failure",
+    load: () => import("./trace/report.ts"),
+  },
+  analyze: {
+    summary: "say where time, room and memory go",
+    load: () => import("./trace/analyze.ts"),
+  },
+  diff: { summary: "compare two traces", load: () => import("./trace/diff.ts") },
 };
 
 export async function define(command: Command, words: string[]): Promise<void> {

@@ -32,7 +32,8 @@ export type Clustering = {
   left_out: number;
 };
 
-export type Featured = { file: string; features: ReadonlySet<string> };
+/** `group`: the task; several attempts at one share what is its own, which says nothing of why they failed. */
+export type Featured = { file: string; group: string; features: ReadonlySet<string> };
 
 export type ClusterOptions = {
   /** Largest Jaccard distance of neighbours. */
@@ -47,16 +48,16 @@ export function cluster(
   { epsilon = 0.5, leastNeighbours = 3 }: ClusterOptions = {},
 ): Clustering {
   const compared = failed.slice(0, LIMITS.clusteredTraces);
-  // What one trace alone has says nothing of a group, and would keep all groups apart.
-  const common = commonFeatures([...compared, ...successful]);
+  const telling = tellingFeatures([...compared, ...successful]);
   const sets = compared.map(
-    ({ features }) => new Set([...features].filter((feature) => common.has(feature))),
+    ({ features }) => new Set([...features].filter((feature) => telling.has(feature))),
   );
   const groups = dbscan(sets, epsilon, leastNeighbours);
   const clusters = groups.map((members) =>
     describe(
       members.map((at) => compared[at]!),
       successful,
+      telling,
     ),
   );
   clusters.sort((one, other) => other.size - one.size);
@@ -127,12 +128,16 @@ export function jaccardDistance(a: ReadonlySet<string>, b: ReadonlySet<string>):
   return union === 0 ? 0 : 1 - shared / union;
 }
 
-function describe(members: readonly Featured[], successful: readonly Featured[]): Cluster {
+function describe(
+  members: readonly Featured[],
+  successful: readonly Featured[],
+  telling: ReadonlySet<string>,
+): Cluster {
   const inCluster = countFeatures(members);
   const inSuccessful = countFeatures(successful);
   const features = [...inCluster]
     // Half of a group at least should have what it is named by.
-    .filter(([, count]) => 2 * count >= members.length)
+    .filter(([feature, count]) => telling.has(feature) && 2 * count >= members.length)
     .map(([feature, in_cluster]): ClusterFeature => {
       const in_successful = inSuccessful.get(feature) ?? 0;
       const here = (in_cluster + 0.5) / (members.length + 1);
@@ -140,21 +145,28 @@ function describe(members: readonly Featured[], successful: readonly Featured[])
       return { feature, in_cluster, in_successful, lift: here / there };
     })
     .sort((one, other) => other.lift - one.lift || other.in_cluster - one.in_cluster);
-  const telling = features.filter(({ lift }) => lift > 1).slice(0, MOST_FEATURES);
-  const label = telling.slice(0, 3).map(({ feature }) => feature);
+  const lifted = features.filter(({ lift }) => lift > 1).slice(0, MOST_FEATURES);
+  const label = lifted.slice(0, 3).map(({ feature }) => feature);
   return {
     label: label.length === 0 ? "nothing that successful ones lack" : label.join(", "),
     size: members.length,
     traces: members.slice(0, MOST_TRACES).map(({ file }) => file),
-    features: telling,
+    features: lifted,
   };
 }
 
 const MOST_FEATURES = 10;
 const MOST_TRACES = 100;
 
-function commonFeatures(traces: readonly Featured[]): Set<string> {
-  return new Set([...countFeatures(traces)].flatMap(([feature, count]) => (count > 1 ? [feature] : [])));
+/** What at least two tasks have, and not all traces: the rest is a task's own or says nothing. */
+export function tellingFeatures(traces: readonly Featured[]): Set<string> {
+  const groups = new Map<string, Set<string>>();
+  for (const { features, group } of traces) {
+    for (const feature of features) groups.set(feature, (groups.get(feature) ?? new Set()).add(group));
+  }
+  const counts = countFeatures(traces);
+  const telling = [...groups].filter(([feature, of]) => of.size > 1 && counts.get(feature)! < traces.length);
+  return new Set(telling.map(([feature]) => feature));
 }
 
 export function countFeatures(traces: readonly Featured[]): Map<string, number> {

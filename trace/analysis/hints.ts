@@ -4,7 +4,7 @@
  * the wording never says more than "associated with".
  */
 import { adjustedP, type Correlation, fisherP, LEAST_PAIRS } from "#trace/metrics/statistics.ts";
-import { countFeatures, type Featured } from "./clusters.ts";
+import { countFeatures, type Featured, tellingFeatures } from "./clusters.ts";
 import type { Hint, Metric } from "./report-data.ts";
 
 export type Judged = Featured & { failed: boolean };
@@ -52,7 +52,9 @@ function tablesOf(judged: readonly Judged[]): Table[] {
   const count = judged.length;
   const failed = judged.filter((trace) => trace.failed).length;
   const failedWith = countFeatures(judged.filter((trace) => trace.failed));
+  const telling = tellingFeatures(judged);
   return [...countFeatures(judged)]
+    .filter(([feature]) => telling.has(feature))
     .filter(([, countWith]) => countWith >= LEAST && count - countWith >= LEAST)
     .map(([feature, countWith]) => {
       return { feature, failedWith: failedWith.get(feature) ?? 0, countWith, failed, count };

@@ -1,6 +1,6 @@
 /** What a trace's labels say that metrics need: an import's source knows what should have been done. */
 import type { GoldCall } from "#trace/metrics/tool-calls.ts";
-import { canonicalExact, partOf, type Value, valueOfText } from "#trace/query/value.ts";
+import { canonicalExact, isNumber, partOf, type Value, valueOfText } from "#trace/query/value.ts";
 
 export type Labels = {
   /** `expected_actions: [{tool | name, args | arguments}]`; null where the source names none. */
@@ -10,6 +10,8 @@ export type Labels = {
   /** `read_only_tools` and `state_changing_tools`, lists of names. */
   readOnly: Set<string> | null;
   stateChanging: Set<string> | null;
+  /** `task_id` of any kind: what several attempts have in common. */
+  task: string | null;
   /** `success: true | false`, where the source says so itself. */
   success: boolean | null;
 };
@@ -22,8 +24,19 @@ export function labelsOf(json: string | null): Labels {
     goldSteps: namesIn(partOf(labels, "expected_steps")),
     readOnly: setOf(partOf(labels, "read_only_tools")),
     stateChanging: setOf(partOf(labels, "state_changing_tools")),
+    task: taskOf(partOf(labels, "task_id")),
     success: typeof success === "boolean" ? success : null,
   };
+}
+
+/** Whether nobody says of one of the expected calls whether its tool changes state. */
+export function isUnsettled(
+  given: ReadonlySet<string> | null,
+  { gold, readOnly, stateChanging }: Labels,
+  declared: ReadonlyMap<string, boolean>,
+): boolean {
+  if (gold === null || given !== null || stateChanging !== null) return false;
+  return gold.some(({ tool }) => !declared.has(tool) && !(readOnly?.has(tool) ?? false));
 }
 
 /**
@@ -51,6 +64,10 @@ function goldOf(actions: Value): GoldCall[] | null {
     const given = partOf(action, "args") ?? partOf(action, "arguments") ?? {};
     return typeof tool === "string" ? [{ tool, arguments_json: canonicalExact(given) }] : [];
   });
+}
+
+function taskOf(value: Value): string | null {
+  return typeof value === "string" || isNumber(value) ? String(value) : null;
 }
 
 function namesIn(value: Value): string[] | null {

@@ -20,6 +20,13 @@ export class ManyReportBuilder {
   readonly #outcomes: ManyReport["outcomes"] = { succeeded: 0, failed: 0, unknown: 0 };
   readonly #rewards: RewardParts[] = [];
   readonly #tools = new ToolTable();
+  /** Of tools that some trace declares, and of traces that wait for what others say of theirs. */
+  readonly #declared = new Map<string, boolean>();
+  readonly #unsettled: {
+    at: number;
+    row: TraceRow;
+    accuracyWith: Exclude<Measured["accuracyWith"], null>;
+  }[] = [];
   readonly #words = new Map<string, string>();
   readonly #refused: ManyReport["refused"] = [];
   #rewardFaults = 0;
@@ -29,7 +36,11 @@ export class ManyReportBuilder {
     this.#options = options;
   }
 
-  add({ facts, row }: Measured): void {
+  add({ facts, row, declared, accuracyWith }: Measured): void {
+    for (const [tool, readOnly] of declared) this.#declared.set(tool, readOnly);
+    if (accuracyWith !== null) {
+      this.#unsettled.push({ at: this.#values.get("reward")!.length, row, accuracyWith });
+    }
     if (this.#rows.length < LIMITS.reportTraces) this.#rows.push(row);
     this.#outcomes[row.outcome]++;
     for (const metric of METRICS) this.#values.get(metric)!.push(row.metrics[metric]);
@@ -42,7 +53,12 @@ export class ManyReportBuilder {
     if (row.outcome === "unknown" || this.#judged.length >= 2 * LIMITS.clusteredTraces) return;
     // Thousands of traces have the same few features: each is kept as text once.
     const features = new Set([...featuresOf(facts)].map((feature) => this.#word(feature)));
-    this.#judged.push({ file: row.file, features, failed: row.outcome === "failed" });
+    this.#judged.push({
+      file: row.file,
+      group: facts.labels.task ?? row.task_id ?? row.trace_id,
+      features,
+      failed: row.outcome === "failed",
+    });
   }
 
   refuse(file: string, { code, message }: { code: ErrorCode; message: string }): void {
@@ -50,7 +66,11 @@ export class ManyReportBuilder {
     if (this.#refused.length < LIMITS.reportTraces) this.#refused.push({ file, code, message });
   }
 
-  result(): ManyReport {
+  async result(): Promise<ManyReport> {
+    for (const { at, row, accuracyWith } of this.#unsettled) {
+      row.metrics.tool_call_accuracy = await accuracyWith(this.#declared);
+      this.#values.get("tool_call_accuracy")![at] = row.metrics.tool_call_accuracy;
+    }
     const rewards = this.#values.get("reward")!;
     const correlations = METRICS.filter((metric) => metric !== "reward").map((metric) => ({
       metric,

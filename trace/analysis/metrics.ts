@@ -1,9 +1,9 @@
 /** The metrics of one trace, and how it came out. */
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { planStepF1 } from "#trace/metrics/plan-steps.ts";
-import { errorRate, toolCallAccuracy, toolCallSuccess } from "#trace/metrics/tool-calls.ts";
+import { erred, errorRate, toolCallAccuracy, toolCallSuccess } from "#trace/metrics/tool-calls.ts";
 import { type FactsOptions, readFacts, type TraceFacts } from "./facts.ts";
-import { labelsOf, stateChangingBy } from "./labels.ts";
+import { isUnsettled, labelsOf, stateChangingBy } from "./labels.ts";
 import type { Metrics, Outcome, TraceRow } from "./report-data.ts";
 
 export type MeasureOptions = {
@@ -15,7 +15,14 @@ export type MeasureOptions = {
 
 export const MEASURE_DEFAULTS: MeasureOptions = { stateChanging: null, successReward: 1 };
 
-export type Measured = { facts: TraceFacts; row: TraceRow };
+export type Measured = {
+  facts: TraceFacts;
+  row: TraceRow;
+  /** What the trace's calls say of their tools: whether they only read. */
+  declared: ReadonlyMap<string, boolean>;
+  /** Accuracy anew, once more is known of tools than this trace alone says; null where it needs no more. */
+  accuracyWith: ((declared: ReadonlyMap<string, boolean>) => Promise<number>) | null;
+};
 
 export async function measure(
   segment: TraceSegment,
@@ -29,30 +36,40 @@ export async function measure(
     keepsArguments: ({ read_only }) => gold !== null && read_only !== true,
     ...(onEvent === undefined ? {} : { onEvent }),
   });
-  const { header, state, events } = facts;
+  const { header, state, events, calls, labels } = facts;
   const { trace_id, task_id, source } = header;
   const outcome = outcomeOf(facts, options.successReward);
-  const metrics = await metricsOf(facts, options);
-  return { facts, row: { file, trace_id, task_id, source, state, outcome, events, metrics } };
-}
-
-async function metricsOf(facts: TraceFacts, { stateChanging }: MeasureOptions): Promise<Metrics> {
-  const { calls, labels, steps, rewards } = facts;
   const declared = new Map<string, boolean>();
   for (const { tool, read_only } of calls)
     if (tool !== null && read_only !== null) declared.set(tool, read_only);
-  const changesState = stateChangingBy(stateChanging, labels, declared);
-  const accuracy = labels.gold === null ? null : await toolCallAccuracy(calls, labels.gold, changesState);
+  const metrics = metricsOf(facts);
+  let accuracyWith: Measured["accuracyWith"] = null;
+  if (labels.gold !== null) {
+    // What is kept for later is no more than what counts.
+    const made = calls.filter((call) => call.read_only !== true && call.state === "answered" && !erred(call));
+    const accuracy = async (known: ReadonlyMap<string, boolean>) => {
+      const changesState = stateChangingBy(options.stateChanging, labels, known);
+      return (await toolCallAccuracy(made, labels.gold!, changesState)).value;
+    };
+    metrics.tool_call_accuracy = await accuracy(declared);
+    if (isUnsettled(options.stateChanging, labels, declared)) accuracyWith = accuracy;
+  }
+  const row = { file, trace_id, task_id, source, state, outcome, events, metrics };
+  return { facts, row, declared, accuracyWith };
+}
+
+/** All but the accuracy, which needs more than the trace. */
+function metricsOf({ calls, labels, steps, rewards, memory, duration_us }: TraceFacts): Metrics {
   const followed = steps.map(({ name }) => name);
   return {
     reward: rewards.at(-1)?.sum ?? null,
     error_rate: errorRate(calls),
-    tool_call_accuracy: accuracy?.value ?? null,
+    tool_call_accuracy: null,
     tool_call_success: toolCallSuccess(calls),
     plan_step_f1: labels.goldSteps === null ? null : planStepF1(followed, labels.goldSteps),
-    memory_consistency: facts.memory.value,
+    memory_consistency: memory.value,
     tool_calls: calls.length,
-    duration_s: facts.duration_us / 1e6,
+    duration_s: duration_us / 1e6,
   };
 }
 

@@ -32,7 +32,7 @@ test.runIf(AIRLINE !== null)(
       }
       report.add(measured);
     }
-    const { count, outcomes, correlations, hints, clustering, reward_shares } = report.result();
+    const { count, outcomes, correlations, hints, clustering, reward_shares } = await report.result();
     expect(count).toBe(150);
     expect(outcomes).toEqual({ succeeded: 63, failed: 87, unknown: 0 });
     const accuracy = correlations.find(({ metric }) => metric === "tool_call_accuracy")!;

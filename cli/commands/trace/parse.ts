@@ -1,0 +1,141 @@
+import { DsecError } from "#core/errors.ts";
+import { summaryOf } from "#trace/analysis/summary.ts";
+import { decodeEvent } from "#trace/events/codec.ts";
+import { type EventType, SECTIONS, type Section, type TraceEvent } from "#trace/events/event.ts";
+import { type Command, examples, Option, usageError, wholeNumber } from "../../program.ts";
+import { paintFor, plainLine, type Style } from "../../terminal.ts";
+import { LinePrinter, type NamedSegment, recordedJson, seconds, segmentsIn } from "../../trace-segments.ts";
+
+type Options = {
+  section?: Section[];
+  step?: number;
+  call?: number;
+  from?: number;
+  to?: number;
+  limit?: number;
+  json?: boolean;
+};
+
+const MOST = Number.MAX_SAFE_INTEGER;
+
+export function define(command: Command): void {
+  command
+    .argument("<file>", "a trace or trajectory")
+    .addOption(
+      new Option("--section <name>", `only events of it, of ${SECTIONS.join(", ")}; repeatable`).argParser(
+        section,
+      ),
+    )
+    .option("--step <n>", "begin where plan step N begins", wholeNumber("--step", 1, MOST))
+    .option("--call <n>", "begin where tool call N begins", wholeNumber("--call", 1, MOST))
+    .option("--from <seq>", "first event", wholeNumber("--from", 1, MOST))
+    .option("--to <seq>", "last event", wholeNumber("--to", 1, MOST))
+    .option("--limit <n>", "at most so many events", wholeNumber("--limit", 1, MOST))
+    .action(run);
+  examples(command, [
+    ["what happened, in order", "dsec trace parse run.trace"],
+    ["the first twenty events of plan step 3", "dsec trace parse run.trace --step 3 --limit 20"],
+    ["rewards alone, for a program", "dsec trace parse run.trace --section reward_signal --json"],
+  ]);
+  command.addHelpText(
+    "after",
+    `
+With --json the result is {file, segments: [{header, state, count, chain_head, events: […]}]}; bytes are base64, and members
+whose name ends in _json hold JSON as the text that was recorded. dsec trace export --format jsonl gives one event a line.`,
+  );
+}
+
+function section(name: string, given: Section[] | undefined): Section[] {
+  const known = SECTIONS.find((candidate) => candidate === name);
+  if (known === undefined) throw usageError(`--section must be one of ${SECTIONS.join(", ")}, not ${name}`);
+  return [...(given ?? []), known];
+}
+
+async function run(file: string, options: Options): Promise<void> {
+  const printer = new LinePrinter();
+  let segments = 0;
+  if (options.json) await printer.print(`{"file":${JSON.stringify(file)},"segments":[`);
+  for await (const named of segmentsIn([file], "reading")) {
+    const print = options.json ? printJsonSegment : printTimeline;
+    await print(named, options, printer, segments++ === 0);
+  }
+  if (options.json) await printer.print("]}");
+}
+
+async function* chosen({ file, segment }: NamedSegment, options: Options): AsyncGenerator<TraceEvent> {
+  let fromSeq = options.from ?? 1;
+  for (const [what, number, seq] of [
+    ["plan step", options.step, options.step === undefined ? 1 : await segment.step(options.step)],
+    ["call", options.call, options.call === undefined ? 1 : await segment.call(options.call)],
+  ] as const) {
+    if (seq === null)
+      throw new DsecError("NOT_FOUND", `${file} has no ${what} ${number}; see dsec trace parse ${file}`);
+    fromSeq = Math.max(fromSeq, seq);
+  }
+  const toSeq = options.to ?? segment.count;
+  const sections = options.section ?? SECTIONS;
+  let left = options.limit ?? Number.POSITIVE_INFINITY;
+  for await (const batch of segment.batches({ sections, fromSeq, toSeq })) {
+    for (const { bytes } of batch) {
+      if (left-- <= 0) return;
+      yield decodeEvent(bytes, segment.startedWallUs);
+    }
+  }
+}
+
+async function printJsonSegment(
+  named: NamedSegment,
+  options: Options,
+  printer: LinePrinter,
+  first: boolean,
+): Promise<void> {
+  const { header, state, count, chainHead } = named.segment;
+  const head = recordedJson({ header, state, count, chain_head: chainHead }).slice(0, -1);
+  await printer.print(`${first ? "" : ","}${head},"events":[`);
+  let before = "";
+  for await (const event of chosen(named, options)) {
+    if (!(await printer.print(`${before}${recordedJson(event)}`))) return;
+    before = ",";
+  }
+  await printer.print("]}");
+}
+
+const STYLES: { [T in EventType]?: Style } = {
+  tool_call_start: "cyan",
+  tool_call_end: "cyan",
+  plan_step: "bold",
+  reward: "green",
+  error: "red",
+  rollback: "yellow",
+};
+
+async function printTimeline(named: NamedSegment, options: Options, printer: LinePrinter): Promise<void> {
+  const paint = paintFor(process.stdout);
+  const { header, state, count } = named.segment;
+  const started = new Date(header.started_wall_us / 1000).toISOString();
+  const of = header.task_id === null ? "" : `, task ${header.task_id} attempt ${header.attempt}`;
+  await printer.print(
+    plainLine(
+      `${named.file}: ${header.trace_id} (${header.source})${of}, ${state}, ${count} events, started ${started}`,
+    ),
+  );
+  const tools = new Map<number, string>();
+  let depth = 0;
+  for await (const event of chosen(named, options)) {
+    if (event.type === "tool_call_start") tools.set(event.call, event.tool ?? event.kind);
+    if (event.type === "plan_step" && event.state === "ended") depth = Math.max(0, depth - 1);
+    const tool = "call" in event && event.call !== null ? (tools.get(event.call) ?? null) : null;
+    const style = isBad(event) ? "red" : (STYLES[event.type] ?? "dim");
+    const call = "call" in event && event.call !== null ? ` ${event.call}` : "";
+    const line =
+      `${String(event.seq).padStart(6)} ${paint("dim", seconds(event.t_us))} ${"  ".repeat(Math.min(depth, 20))}` +
+      `${paint(style, `${event.type}${call}`)} ${plainLine(summaryOf(event, tool))}`;
+    if (!(await printer.print(line))) return;
+    if (event.type === "plan_step" && event.state === "begun") depth++;
+    if (event.type === "tool_call_end") tools.delete(event.call);
+  }
+}
+
+function isBad(event: TraceEvent): boolean {
+  return event.type === "tool_call_end" && (event.is_error === true || event.state !== "answered");
+}

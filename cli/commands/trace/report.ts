@@ -1,0 +1,106 @@
+import { DsecError } from "#core/errors.ts";
+import { ManyReportBuilder } from "#trace/analysis/many-report.ts";
+import { type MeasureOptions, measure } from "#trace/analysis/metrics.ts";
+import { oneReport } from "#trace/analysis/one-report.ts";
+import { METRICS, type Metric, type ReportData } from "#trace/analysis/report-data.ts";
+import { type Command, examples, Option, printJson, usageError } from "../../program.ts";
+import { traceFiles } from "../../trace-files.ts";
+import { reportText } from "../../trace-report-text.ts";
+import { segmentsIn } from "../../trace-segments.ts";
+
+type Options = {
+  metric?: Metric[];
+  clusterBy?: "memory_state";
+  stateChanging?: string;
+  successReward: number;
+  json?: boolean;
+};
+
+export function define(command: Command): void {
+  command
+    .argument("<file...>", "traces and trajectories, by path, folder or glob")
+    .addOption(
+      new Option(
+        "--metric <name>",
+        `metrics to show, of ${METRICS.join(", ")}; repeatable (default: all)`,
+      ).argParser(metric),
+    )
+    .addOption(
+      new Option("--cluster-by <what>", "group failed traces that are alike").choices(["memory_state"]),
+    )
+    .option(
+      "--state-changing <tools>",
+      "tools that change state, joined by commas, where neither traces nor labels say",
+    )
+    .addOption(
+      new Option("--success-reward <n>", "the reward from which on a trace has succeeded")
+        .default(1)
+        .argParser(finite),
+    )
+    .action(run);
+  examples(command, [
+    ["one trace: its calls, memory, rewards and errors", "dsec trace report run.trace"],
+    [
+      "many: what goes with the reward, and groups of failures",
+      "dsec trace report traces/ --metric tool_call_accuracy --cluster-by memory_state",
+    ],
+    ["for a program", "dsec trace report 'traces/*.trace' --json"],
+  ]);
+  command.addHelpText(
+    "after",
+    `
+tool_call_accuracy needs what should have been done: expected_actions [{tool, args}] in the trace's labels, as imports of
+evaluation episodes bring. Calls of tools that only read do not count: as --state-changing says, as any call in
+the traces declares, or as read_only_tools or state_changing_tools in the labels; what nobody says of a tool, it changes state. plan_step_f1 needs expected_steps ["name", …].
+
+Correlations are Spearman's with the reward, p by permutation and adjusted for the number of tests (Benjamini-Hochberg);
+below 20 traces no p is given. What is said to be associated may well not be the cause.`,
+  );
+}
+
+function metric(name: string, given: Metric[] | undefined): Metric[] {
+  const known = METRICS.find((candidate) => candidate === name.replaceAll("-", "_"));
+  if (known === undefined) throw usageError(`--metric must be one of ${METRICS.join(", ")}, not ${name}`);
+  return [...(given ?? []), known];
+}
+
+function finite(text: string): number {
+  const value = Number(text);
+  if (text.trim() !== "" && Number.isFinite(value)) return value;
+  throw usageError(`--success-reward must be a number, not ${JSON.stringify(text)}`);
+}
+
+async function run(words: string[], options: Options): Promise<void> {
+  const stateChanging = options.stateChanging?.split(",").map((tool) => tool.trim());
+  const report = await reportOn(words, options.clusterBy ?? null, {
+    stateChanging: stateChanging === undefined ? null : new Set(stateChanging),
+    successReward: options.successReward,
+  });
+  if (options.json) printJson(report);
+  else process.stdout.write(`${reportText(report, options.metric ?? [...METRICS])}\n`);
+}
+
+/** Of a single trace all of it, of more what they have in common. */
+async function reportOn(
+  words: string[],
+  clusterBy: "memory_state" | null,
+  options: MeasureOptions,
+): Promise<ReportData> {
+  if (await isOne(words)) {
+    for await (const { file, segment } of segmentsIn(words, "reading"))
+      return oneReport(segment, file, options);
+    throw new DsecError("TRACE_CORRUPT", `${words.join(" ")}: nothing in it can be read`);
+  }
+  const builder = new ManyReportBuilder({ clusterBy });
+  const refuse = (file: string, error: DsecError) => builder.refuse(file, error);
+  for await (const { file, segment } of segmentsIn(words, "measuring", refuse)) {
+    builder.add(await measure(segment, file, options));
+  }
+  return builder.result();
+}
+
+async function isOne(words: string[]): Promise<boolean> {
+  let files = 0;
+  for await (const _file of traceFiles(words)) if (++files > 1) return false;
+  return true;
+}

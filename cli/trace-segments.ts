@@ -1,0 +1,100 @@
+/** The recordings in trace files, one open at a time, and what commands print of them. */
+import { once } from "node:events";
+import { DsecError } from "#core/errors.ts";
+import type { TraceSegment } from "#trace/format/segment.ts";
+import { openTraceFile } from "#trace/node/files.ts";
+import { EXIT, note } from "./program.ts";
+import { plainLine } from "./terminal.ts";
+import { progress, traceFiles } from "./trace-files.ts";
+
+/** `file` names the segment too where there are several in one file: `joined.trace#2`. */
+export type NamedSegment = { file: string; segment: TraceSegment };
+
+/**
+ * What cannot be read is told and left out, and the command then ends with exit code 1; the others are still read.
+ * @param verb for the line on progress
+ */
+export async function* segmentsIn(
+  words: readonly string[],
+  verb: string,
+  onRefused: (file: string, error: DsecError) => void = () => {},
+): AsyncGenerator<NamedSegment> {
+  const shown = progress(verb);
+  let done = 0;
+  for await (const path of traceFiles(words)) {
+    shown.at(path, done++);
+    try {
+      const trace = await openTraceFile(path);
+      try {
+        for (const [at, segment] of trace.segments.entries()) {
+          yield { file: trace.segments.length > 1 ? `${path}#${at + 1}` : path, segment };
+        }
+        if (trace.damage !== null) {
+          throw new DsecError(
+            "TRACE_CORRUPT",
+            `${path} is damaged from offset ${trace.damage.offset} on: ${trace.damage.reason}; what comes before was read`,
+          );
+        }
+      } finally {
+        await trace.close();
+      }
+    } catch (error) {
+      if (!(error instanceof DsecError)) throw error;
+      shown.end();
+      refused(path, error);
+      onRefused(path, error);
+    }
+  }
+  shown.end();
+}
+
+function refused(path: string, { code, message }: DsecError): void {
+  note(`left out ${plainLine(path)}: ${code}: ${plainLine(message)}`);
+  process.exitCode = EXIT.failed;
+}
+
+/** Writes lines as fast as their reader takes them; false once the reader went away, as with `| head`. */
+export class LinePrinter {
+  #open = true;
+
+  constructor() {
+    process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error;
+      this.#open = false;
+    });
+  }
+
+  async print(line: string): Promise<boolean> {
+    if (this.#open && !process.stdout.write(`${line}\n`)) {
+      await Promise.race([once(process.stdout, "drain"), once(process.stdout, "close")]).catch(() => {});
+    }
+    return this.#open;
+  }
+}
+
+/** JSON of anything that was recorded: bytes as base64, integers past 2^53 as strings, maps as objects. */
+export function recordedJson(value: unknown, indent?: number): string {
+  return JSON.stringify(
+    value,
+    (_name, part: unknown) => {
+      if (typeof part === "bigint") return part.toString();
+      if (part instanceof Uint8Array) return Buffer.from(part).toString("base64");
+      // what a Buffer's own toJSON made of it
+      if (
+        typeof part === "object" &&
+        part !== null &&
+        "type" in part &&
+        part.type === "Buffer" &&
+        "data" in part
+      )
+        return Buffer.from(part.data as number[]).toString("base64");
+      return part;
+    },
+    indent,
+  );
+}
+
+/** Seconds since the recording began, to the microsecond. */
+export function seconds(t_us: number): string {
+  return `+${(t_us / 1e6).toFixed(6)}`;
+}
