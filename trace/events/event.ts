@@ -162,7 +162,7 @@ export type EventMembers = {
   memory_snapshot: { namespace: string; version: number; state_digest: Digest; entries_json: JsonText };
   token_logit: { source: string | null; call: number | null; tokens: Token[] };
   completion: {
-    call: number;
+    call: number | null;
     model: string | null;
     prompt_tokens: number | null;
     completion_tokens: number | null;

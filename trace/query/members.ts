@@ -165,7 +165,7 @@ export const MEMBERS: { readonly [T in EventType]: Members<EventMembers[T]> } = 
     tokens: [3, "list"],
   },
   completion: {
-    call: [1, "integer"],
+    call: [1, "integer?"],
     model: [2, "text?"],
     prompt_tokens: [3, "integer?"],
     completion_tokens: [4, "integer?"],
