@@ -139,7 +139,7 @@ class Trajectory {
     };
     this.builder.add({
       type: "completion",
-      call: 0,
+      call: null,
       model: stringOf(memberOf(step, "model_name")),
       prompt_tokens: number("prompt_tokens"),
       completion_tokens: number("completion_tokens"),

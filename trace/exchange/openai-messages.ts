@@ -187,8 +187,7 @@ class Conversation {
     const cached = memberOf(details, "cached_tokens");
     return {
       type: "completion",
-      // of no call that was recorded
-      call: 0,
+      call: null,
       model: stringOf(memberOf(body, "model")),
       prompt_tokens: count("prompt_tokens", "input_tokens"),
       completion_tokens: count("completion_tokens", "output_tokens"),

@@ -115,7 +115,7 @@ function completionOf(read: (key: string) => unknown): EventBody<"completion"> {
   const reason = Array.isArray(reasons) ? reasons[0] : null;
   return {
     type: "completion",
-    call: 0,
+    call: null,
     model: typeof model === "string" ? model : null,
     prompt_tokens: count("gen_ai.usage.input_tokens"),
     completion_tokens: count("gen_ai.usage.output_tokens"),
