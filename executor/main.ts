@@ -30,6 +30,7 @@ import { renewLeases } from "./renew.ts";
 import { isPassing, untilAnswered } from "./retry.ts";
 import { type AttemptEvent, type RunParts, runAttempt } from "./run.ts";
 import { Collector } from "./trace/collector.ts";
+import { trajectoriesIn } from "./trace/paths.ts";
 
 export type ExecutorOptions = {
   gatewayUrl: string;
@@ -83,17 +84,18 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
     log({ level: "error", message: `the launcher was lost: ${error.message}; starting it again` }),
   );
   let services: AgentServices | null = null;
-  let collector: Collector | null = null;
+  // Before the first attempt, which is not to wait for its threads.
+  const collecting = Collector.start();
   try {
-    // Before the first attempt, which is not to wait for its threads.
-    collector = await Collector.start();
     services = await AgentServices.open({ dataDirectory, redisUrl: options.redisUrl });
-    const [identity, images, capacity, hostDigest, folders] = await Promise.all([
+    const [identity, images, capacity, hostDigest, folders, trajectories, collector] = await Promise.all([
       openIdentity(dataDirectory),
       ImageStore.open(dataDirectory),
       measureCapacity(dataDirectory, options.capacity),
       hostViewDigest(),
       AttemptFolder.list(directories.attempts),
+      trajectoriesIn(directories.traces),
+      collecting,
     ]);
     const client = new GatewayClient({ gatewayUrl: options.gatewayUrl, fetch: options.fetch, identity });
     const artifacts = await ArtifactCache.open(directories.artifacts, (digest, signal) =>
@@ -131,12 +133,16 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
         launcher,
         services,
         collector,
+        trajectories,
       },
       tracesDirectory: directories.traces,
       ...{ folders, enrol, reporter, attemptsDirectory: directories.attempts },
     });
   } catch (error) {
-    await collector?.close();
+    await collecting.then(
+      (collector) => collector.close(),
+      () => {}, // the first failure is the one to tell
+    );
     await services?.close();
     await launcher.close();
     throw error;
@@ -157,6 +163,7 @@ type Made = {
   services: AgentServices;
   collector: Collector;
   tracesDirectory: string;
+  trajectories: string[];
   folders: AttemptFolder[];
   enrol: () => Promise<unknown>;
   reporter: FailureReporter;
@@ -232,7 +239,10 @@ class RunningExecutor implements Executor {
         ...{ client, ledger: this.#ledger, leases, images, signal },
         ...{ onDraining, enrolAgain: made.enrol, onFailure },
       }),
-      recoverAttempts({ folders: made.folders, client, signal, onFailure }),
+      recoverAttempts({
+        ...{ folders: made.folders, trajectories: made.trajectories, collector: made.collector },
+        ...{ client, signal, onFailure },
+      }),
     ]);
     for (const broken of [made.launcher.broken, made.collector.broken]) {
       broken.catch((error: DsecError) => {

@@ -1,5 +1,5 @@
 /** The ring of `ring/ring.h`: records from whoever has something to record to the one thread that collects them. */
-import { loadAddon, type RingHandle } from "./addon.ts";
+import { type Addon, loadAddon, type RingHandle } from "./addon.ts";
 
 export type RingCounters = {
   /** Records pushed, and their bytes with heads and padding. */
@@ -17,10 +17,13 @@ export type RingRecord = { slot: number; kind: number; timeUs: number; bytes: Ui
 /** The producers' end. Pushing is copying into shared memory; it waits, on the calling thread, where there is no room. */
 export class Ring {
   readonly #handle: RingHandle;
+  readonly #push: Addon["ringPush"];
 
   /** @param bytes a power of two; no record may be larger than a quarter of it */
   constructor(bytes: number) {
-    this.#handle = loadAddon().ringCreate(bytes);
+    const { ringCreate, ringPush } = loadAddon();
+    this.#handle = ringCreate(bytes);
+    this.#push = ringPush;
   }
 
   /** For the thread or the child process at the other end; it is this ring's, and closed with it. */
@@ -30,7 +33,7 @@ export class Ring {
 
   /** @param urgent wakes a collector that gathers @returns false where nobody collects any more */
   push(slot: number, kind: number, timeUs: number, bytes: Uint8Array, urgent = false): boolean {
-    return loadAddon().ringPush(this.#handle, slot, kind, timeUs, bytes, urgent);
+    return this.#push(this.#handle, slot, kind, timeUs, bytes, urgent);
   }
 
   close(): void {

@@ -33,6 +33,7 @@ export class EventLog {
   readonly #startMs: number;
   readonly #startedWallUs: number;
   #skewUs = 0;
+  #skewKnownUs = Number.NEGATIVE_INFINITY;
   #count = 0;
   #bytes = 0;
 
@@ -72,8 +73,7 @@ export class EventLog {
     const kept = this.#keeper.kept(event);
     if (kept === null) return this.#count;
     const t_us = Math.floor((performance.now() - this.#startMs) * 1000);
-    const wall_skew_us = this.#skewAt(t_us);
-    const bytes = encodeEvent(kept, { seq: this.#count + 1, t_us, wall_skew_us });
+    const bytes = encodeEvent(kept, { seq: this.#count + 1, t_us, wall_skew_us: this.#skewAt(t_us) });
     this.#recording.push(type, t_us, bytes);
     this.#chain.add(bytes);
     this.#bytes += bytes.length;
@@ -128,6 +128,8 @@ export class EventLog {
 
   /** Zero but where the wall clock was set or runs otherwise: then events say how far it is from where it began. */
   #skewAt(tUs: number): number {
+    if (tUs - this.#skewKnownUs < SKEW_US) return this.#skewUs;
+    this.#skewKnownUs = tUs;
     const skewUs = Date.now() * 1000 - this.#startedWallUs - tUs;
     if (Math.abs(skewUs - this.#skewUs) > SKEW_US) this.#skewUs = skewUs;
     return this.#skewUs;

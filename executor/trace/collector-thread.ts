@@ -76,19 +76,19 @@ class Recorded {
       if (this.#state === "torn") throw new Error(`${this.#lost} of its events were lost`);
       if (this.#writer.flushed > 0) {
         this.#flush();
-        this.#sink.close();
         tell({ type: "closed", slot });
-        return;
+      } else {
+        const sealed = this.#writer.seal();
+        // Unlike a rename, a link never replaces what has the name already.
+        linkSync(this.#sink.path, tracePathOf(this.#sink.path));
+        unlinkSync(this.#sink.path);
+        const trace = { ...sealed, digest: this.#sink.digest(), size: this.#sink.size };
+        tell({ type: "sealed", slot, trace });
       }
-      const sealed = this.#writer.seal();
-      const trace = { ...sealed, digest: this.#sink.digest(), size: this.#sink.size };
-      this.#sink.close();
-      // Unlike a rename, a link never replaces what has the name already.
-      linkSync(this.#sink.path, tracePathOf(this.#sink.path));
-      unlinkSync(this.#sink.path);
-      tell({ type: "sealed", slot, trace });
     } catch (error) {
       tell({ type: "unwritable", slot, message: (error as Error).message });
+    } finally {
+      this.#sink.close();
     }
   }
 

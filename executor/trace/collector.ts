@@ -41,11 +41,12 @@ export class Collector {
 
   /** Rejects with STORE_UNAVAILABLE where the threads cannot be started. */
   static async start(): Promise<Collector> {
-    const sealer = await Sealer.start();
+    const sealer = new Sealer();
     const collector = new Collector(sealer);
     try {
-      await collector.#ready.promise;
+      await Promise.all([collector.#ready.promise, sealer.ready]);
     } catch (error) {
+      collector.#ring.close();
       await sealer.close();
       throw error;
     }
@@ -64,7 +65,6 @@ export class Collector {
       workerData: setup,
       execArgv: [],
     });
-    this.#worker.unref();
     this.#worker.on("message", (message: CollectorMessage) => this.#on(message));
     this.#worker.on("error", (error) => this.#fail(error));
     this.#worker.on("exit", () => {
@@ -124,6 +124,7 @@ export class Collector {
 
   #on(message: CollectorMessage): void {
     if (message.type === "ready") {
+      this.#worker.unref();
       this.#ready.resolve();
       return;
     }

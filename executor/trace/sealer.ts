@@ -14,19 +14,16 @@ export class Sealer {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, PromiseWithResolvers<SealedTrace>>();
   #last = 0;
+  readonly ready: Promise<void>;
 
-  static async start(): Promise<Sealer> {
-    const worker = new Worker(new URL("./sealing-thread.ts", import.meta.url), { execArgv: [] });
-    worker.unref();
-    await once(worker, "online");
-    return new Sealer(worker);
-  }
-
-  private constructor(worker: Worker) {
-    this.#worker = worker;
-    worker.on("message", (answer: SealingAnswer) => this.#answered(answer));
-    worker.on("error", (error) => this.#failAll(error));
-    worker.on("exit", () => this.#failAll(new Error("its thread has ended")));
+  constructor() {
+    this.#worker = new Worker(new URL("./sealing-thread.ts", import.meta.url), { execArgv: [] });
+    this.#worker.on("message", (answer: SealingAnswer) => this.#answered(answer));
+    this.#worker.on("error", (error) => this.#failAll(error));
+    this.#worker.on("exit", () => this.#failAll(new Error("its thread has ended")));
+    this.ready = once(this.#worker, "online").then(() => {
+      if (this.#waiting.size === 0) this.#worker.unref();
+    });
   }
 
   /**

@@ -36,24 +36,36 @@ Napi::Value descriptor(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), ring_of(info[0]).file());
 }
 
-// ringPush(ring, slot, kind, timeUs, bytes, urgent): boolean, false where the ring is closed
-Napi::Value push(const Napi::CallbackInfo& info) {
-  const Napi::Uint8Array bytes = info[4].As<Napi::Uint8Array>();
-  const RecordHead head{static_cast<uint32_t>(bytes.ByteLength()),
-                        static_cast<uint16_t>(info[1].As<Napi::Number>().Uint32Value()),
-                        static_cast<uint16_t>(info[2].As<Napi::Number>().Uint32Value()),
-                        static_cast<uint64_t>(info[3].As<Napi::Number>().Int64Value())};
-  Ring& ring = ring_of(info[0]);
-  switch (ring.push(head, bytes.Data(), info[5].As<Napi::Boolean>().Value())) {
-    case Ring::Pushed::kYes:
-      return Napi::Boolean::New(info.Env(), true);
-    case Ring::Pushed::kClosed:
-      return Napi::Boolean::New(info.Env(), false);
-    case Ring::Pushed::kTooLarge:
-      break;
+// ringPush(ring, slot, kind, timeUs, bytes, urgent): boolean, false where the ring is closed. Every event passes here, so
+// it speaks to Node-API without the wrappers, which cost as much as all that it does.
+napi_value push(napi_env env, napi_callback_info info) {
+  size_t count = 6;
+  napi_value arguments[6];
+  void* ring;
+  uint32_t slot, kind;
+  int64_t time_us;
+  size_t length;
+  void* bytes;
+  bool urgent;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count != 6 ||
+      napi_get_value_external(env, arguments[0], &ring) != napi_ok ||
+      napi_get_value_uint32(env, arguments[1], &slot) != napi_ok ||
+      napi_get_value_uint32(env, arguments[2], &kind) != napi_ok ||
+      napi_get_value_int64(env, arguments[3], &time_us) != napi_ok ||
+      napi_get_typedarray_info(env, arguments[4], nullptr, &length, &bytes, nullptr, nullptr) != napi_ok ||
+      napi_get_value_bool(env, arguments[5], &urgent) != napi_ok) {
+    return fail(env, "ringPush: its arguments are not those of addon.ts", 0);
   }
-  return fail(info.Env(), "a record of " + std::to_string(bytes.ByteLength()) + " bytes, at most " +
-                              std::to_string(ring.record_bytes_max()), 0);
+  const RecordHead head{static_cast<uint32_t>(length), static_cast<uint16_t>(slot), static_cast<uint16_t>(kind),
+                        static_cast<uint64_t>(time_us)};
+  const Ring::Pushed pushed = static_cast<Ring*>(ring)->push(head, static_cast<uint8_t*>(bytes), urgent);
+  if (pushed == Ring::Pushed::kTooLarge) {
+    const size_t most = static_cast<Ring*>(ring)->record_bytes_max();
+    return fail(env, "a record of " + std::to_string(length) + " bytes, at most " + std::to_string(most), 0);
+  }
+  napi_value taken;
+  napi_get_boolean(env, pushed == Ring::Pushed::kYes, &taken);
+  return taken;
 }
 
 // ringWait(ring, bytes, timeoutUs): boolean
@@ -91,7 +103,9 @@ void export_ring(Napi::Env env, Napi::Object exports) {
   exports.Set("ringCreate", Napi::Function::New(env, create));
   exports.Set("ringCollect", Napi::Function::New(env, collect));
   exports.Set("ringDescriptor", Napi::Function::New(env, descriptor));
-  exports.Set("ringPush", Napi::Function::New(env, push));
+  napi_value function;
+  napi_create_function(env, "ringPush", NAPI_AUTO_LENGTH, push, nullptr, &function);
+  exports.Set("ringPush", function);
   exports.Set("ringWait", Napi::Function::New(env, wait));
   exports.Set("ringDrain", Napi::Function::New(env, drain));
   exports.Set("ringClose", Napi::Function::New(env, close));

@@ -1,7 +1,7 @@
 /** The executor as a process of its own, over HTTP, that is killed and suspended from outside. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -9,6 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest
 import { openIdentity } from "#executor/identity.ts";
 import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
 import { ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
+import { readTrace } from "#test/support/trace-file.ts";
 import { eventually, Rig } from "./executor-under-test.ts";
 import { cgroupsWith, mountsWith, processesOf, processesWith } from "./host.ts";
 
@@ -92,6 +93,12 @@ test("after SIGKILL every process dies at once, and the next life leaves nothing
   for (const { id } of tasks) await eventually(() => outputBegan(id));
   const leaseIds = (await readdir(join(data, "executor/attempts"))).map((name) => name.replace(/_\d+$/, ""));
   expect(leaseIds).toHaveLength(4);
+  const traces = join(data, "executor/traces");
+  const recordings = async () =>
+    (await readdir(traces, { recursive: true })).filter((name) => /lease_/.test(name)).sort();
+  const readRecording = async (name: string) => readTrace(await readFile(join(traces, name)));
+  expect(await recordings()).toEqual(leaseIds.map(() => expect.stringMatching(/\.traj$/)));
+  for (const name of await recordings()) await eventually(async () => (await readRecording(name)).count >= 2);
   child.kill("SIGKILL");
   await once(child, "exit");
   await eventually(async () => (await processesOf(`sleep ${marker}`)).length === 0);
@@ -100,6 +107,13 @@ test("after SIGKILL every process dies at once, and the next life leaves nothing
   await startProcess();
   // Recovery runs beside the first poll.
   await eventually(async () => (await leftovers(leaseIds)).length === 0);
+  const ofLast = (await recordings()).filter((name) => leaseIds.some((id) => name.includes(id)));
+  expect(ofLast).toEqual(leaseIds.map(() => expect.stringMatching(/\.trace$/)));
+  for (const name of ofLast) {
+    const { state, events } = await readRecording(name);
+    expect(state).toBe("sealed");
+    expect(events).toMatchObject([{ type: "process", state: "exec" }, { type: "output" }]);
+  }
   for (const { id } of tasks) {
     const { task, stdout, output, attestations } = await rig.finished(id);
     expect(task).toMatchObject({ state: "succeeded", attempts: 2, fence: 2 });
