@@ -10,7 +10,7 @@
  *   a cycle ends with its `job:complete`; it deletes completed jobs.
  *
  * A claim is one call that claims 500 jobs of a queue that was filled and vacuumed before, by one claimer, with nothing
- * completed meanwhile, in turns of one claim each:
+ * completed meanwhile, in turns of one claim each; the figure is that of the median claim:
  * - ours: `acquireLeases(…, 500)`, each for another executor;
  * - pg-boss: `fetch` with `batchSize: 500`;
  * - graphile-worker: what its local queue of that size calls for its jobs.
@@ -30,14 +30,14 @@ import { median } from "#bench/support/figures.ts";
 import { BATCH, CALLERS, graphile, ours, pgBoss, WORKERS } from "#bench/support/queues.ts";
 import { startPostgres } from "#test/support/postgres.ts";
 
-const FULL = { rounds: 5, cycles: { ours: 8_000, pgboss: 1_200, graphile: 1_600 }, batches: 10 };
-const QUICK = { rounds: 3, cycles: { ours: 3_000, pgboss: 500, graphile: 700 }, batches: 4 };
+const FULL = { rounds: 5, cycles: { ours: 8_000, pgboss: 1_200, graphile: 1_600 }, batches: 10, claims: 20 };
+const QUICK = { rounds: 3, cycles: { ours: 3_000, pgboss: 500, graphile: 700 }, batches: 4, claims: 12 };
 
 export async function run(
   say: (line: string) => void,
   { quick = false }: { quick?: boolean } = {},
 ): Promise<Record<string, unknown>> {
-  const { rounds, cycles, batches } = quick ? QUICK : FULL;
+  const { rounds, cycles, batches, claims } = quick ? QUICK : FULL;
   const server = await startPostgres({
     durable: true,
     settings: { shared_buffers: "256MB", max_wal_size: "2GB" },
@@ -76,18 +76,17 @@ export async function run(
         say(`batch round ${round}: ${name} ${Math.round(perS)} jobs/s claimed and completed`);
       }
     }
-    const claimsPerS = { ours: [] as number[], pgboss: [] as number[], graphile: [] as number[] };
+    const claimS = { ours: [] as number[], pgboss: [] as number[], graphile: [] as number[] };
     for (let round = 0; round <= rounds; round++) {
-      for (const name of names) await contenders[name].fill(jobs);
+      for (const name of names) await contenders[name].fill(BATCH * claims);
       await server.settle();
-      const claimS = { ours: 0, pgboss: 0, graphile: 0 };
-      for (let batch = 0; batch < batches; batch++) {
-        for (const name of names) claimS[name] += await contenders[name].claim();
+      const roundS = { ours: [] as number[], pgboss: [] as number[], graphile: [] as number[] };
+      for (let claim = 0; claim < claims; claim++) {
+        for (const name of names) roundS[name].push(await contenders[name].claim());
       }
       for (const name of names) {
-        const perS = jobs / claimS[name];
-        if (round > 0) claimsPerS[name].push(perS); // the first one warms up
-        say(`claim round ${round}: ${name} ${Math.round(perS)} jobs/s claimed`);
+        if (round > 0) claimS[name].push(...roundS[name]); // the first one warms up
+        say(`claim round ${round}: ${name} ${Math.round(BATCH / median(roundS[name]))} jobs/s claimed`);
         await contenders[name].clear();
       }
     }
@@ -101,7 +100,11 @@ export async function run(
       number,
       number,
     ];
-    const [h, i, j] = names.map((name) => Math.round(median(claimsPerS[name]))) as [number, number, number];
+    const [h, i, j] = names.map((name) => Math.round(BATCH / median(claimS[name]))) as [
+      number,
+      number,
+      number,
+    ];
     return {
       ours: a,
       pgboss: b,
@@ -128,7 +131,7 @@ export async function run(
           "runner, concurrency 64, localQueue.size 500, completeJobBatchDelay 0; deletes jobs, keeps no results",
         graphile_kept: "the same, and its task inserts its result",
       },
-      n: { rounds, callers: CALLERS, cycles, batch: BATCH, batches, workers: WORKERS },
+      n: { rounds, callers: CALLERS, cycles, batch: BATCH, batches, claims, workers: WORKERS },
     };
   } finally {
     await server.stop();
