@@ -100,10 +100,10 @@ export const LIMITS = {
   /** One encoded event. */
   traceEventBytes: 16 * 1024 * 1024,
   /** What a block of events may unpack to; checked before it is unpacked. */
-  traceBlockBytes: 18 * 1024 * 1024,
+  traceBlockBytes: 19 * 1024 * 1024,
   traceBlockEvents: 65_536,
   /** A writer ends a block here. */
-  traceBlockGoalBytes: 1024 * 1024,
+  traceBlockGoalBytes: 1536 * 1024,
   /** Messages or texts in one list of an event: each takes far more memory than bytes in a file. */
   traceListItems: 65_536,
   /** Events that a writer holds before it writes them by itself. */

@@ -1,3 +1,4 @@
+import type { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { decodeMessage, encodeMessage } from "#trace/events/codec.ts";
@@ -75,10 +76,18 @@ export function encodeBlock(section: Section, events: readonly Uint8Array[]): Ui
   return bytes;
 }
 
-/** The block's events, each a view on its content. */
-export function decodeBlock(content: Uint8Array, header: BlockHeader, place: Place): RawEvent[] {
+/**
+ * The block's events, each a view on its content. Of one that is asked for in part only these are judged: a seek should not
+ * cost more for what it passes over.
+ */
+export function decodeBlock(
+  content: Uint8Array,
+  header: BlockHeader,
+  place: Place,
+  range: { fromSeq: number; toSeq: number },
+): RawEvent[] {
   try {
-    return readBlock(content, header, place);
+    return readBlock(content, header, place, range);
   } catch (cause) {
     throw placed(cause, place);
   }
@@ -115,7 +124,12 @@ const BLOCKS_TAG = 0x0a;
 const SECTION_TAG = 0x08;
 const EVENTS_TAG = 0x12;
 
-function readBlock(content: Uint8Array, header: BlockHeader, place: Place): RawEvent[] {
+function readBlock(
+  content: Uint8Array,
+  header: BlockHeader,
+  place: Place,
+  { fromSeq, toSeq }: { fromSeq: number; toSeq: number },
+): RawEvent[] {
   const reader = new WireReader(content);
   if (reader.varint() !== BLOCKS_TAG || reader.delimited() !== content.length) {
     throw corruptAt(place, "the frame's content is not one block");
@@ -124,33 +138,56 @@ function readBlock(content: Uint8Array, header: BlockHeader, place: Place): RawE
     throw corruptAt(place, `the block is not of section ${header.section}, as its header says`);
   }
   const events: RawEvent[] = [];
+  let count = 0;
   let seq = 0;
   let [first_t_us, last_t_us] = [Number.POSITIVE_INFINITY, 0];
-  while (reader.at < reader.end) {
-    if (reader.varint() !== EVENTS_TAG)
+  while (reader.at < reader.end && count < header.events && seq < toSeq) {
+    if (reader.varint() !== EVENTS_TAG) {
       throw unsupportedAt(place, "the block holds what this version does not know");
-    const end = reader.delimited();
-    const bytes = content.subarray(reader.at, end);
-    reader.at = end;
-    const peeked = peekEvent(bytes);
-    if (sectionOf(peeked.type) !== header.section) {
-      throw corruptAt(place, `event ${peeked.seq}, a ${peeked.type}, stands in section ${header.section}`);
     }
-    if (peeked.seq <= seq) throw corruptAt(place, `event ${peeked.seq} follows event ${seq}`);
-    seq = peeked.seq;
-    first_t_us = Math.min(first_t_us, peeked.t_us);
-    last_t_us = Math.max(last_t_us, peeked.t_us);
-    if (events.length === header.events) break;
-    events.push({ ...peeked, bytes });
+    const end = reader.delimited();
+    const peeked = fromSeq > header.first_seq ? seqAt(reader, end) : null;
+    count++;
+    if (peeked === null || peeked >= fromSeq) {
+      const event = eventIn(content.subarray(reader.at, end), header, place);
+      if (event.seq <= seq) throw corruptAt(place, `event ${event.seq} follows event ${seq}`);
+      seq = event.seq;
+      first_t_us = Math.min(first_t_us, event.t_us);
+      last_t_us = Math.max(last_t_us, event.t_us);
+      events.push(event);
+    }
+    reader.at = end;
   }
+  const whole = events.length === header.events;
+  if (fromSeq <= header.first_seq && toSeq >= header.last_seq && !whole) throw otherEvents(place);
   if (
-    events.length !== header.events ||
-    events[0]?.seq !== header.first_seq ||
-    seq !== header.last_seq ||
-    first_t_us !== header.first_t_us ||
-    last_t_us !== header.last_t_us
+    whole &&
+    (reader.at < reader.end ||
+      events[0]!.seq !== header.first_seq ||
+      seq !== header.last_seq ||
+      first_t_us !== header.first_t_us ||
+      last_t_us !== header.last_t_us)
   ) {
-    throw corruptAt(place, "the block's events are not those that its header names");
+    throw otherEvents(place);
   }
   return events;
 }
+
+/** The number of the event that begins at the reader, as every writer puts it first; null where it isn't. */
+function seqAt({ bytes, at }: WireReader, end: number): number | null {
+  return bytes[at] === SEQ_TAG ? new WireReader(bytes, at + 1, end).varint() : null;
+}
+
+function eventIn(bytes: Uint8Array, header: BlockHeader, place: Place): RawEvent {
+  const { seq, t_us, type, index } = peekEvent(bytes);
+  if (sectionOf(type) !== header.section) {
+    throw corruptAt(place, `event ${seq}, a ${type}, stands in section ${header.section}`);
+  }
+  return { seq, t_us, type, index, bytes };
+}
+
+function otherEvents(place: Place): DsecError {
+  return corruptAt(place, "the block's events are not those that its header names");
+}
+
+const SEQ_TAG = 0x08;

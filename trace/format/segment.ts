@@ -74,11 +74,12 @@ export class TraceSegment {
     const whole = SECTIONS.every((section) => sections.includes(section));
     const lastSeq = Math.min(toSeq, this.count);
     let expected = Math.max(1, fromSeq);
-    for await (const batch of merge(this.blocks, (block) => this.#readBlock(block), {
-      sections,
-      fromSeq: expected,
-      toSeq: lastSeq,
-    })) {
+    const wanted = { sections, fromSeq: expected, toSeq: lastSeq };
+    const read = async (block: BlockPlace) => {
+      const { content, header, place } = await this.#unpacked(block);
+      return decodeBlock(content, header, place, wanted);
+    };
+    for await (const batch of merge(this.blocks, read, wanted)) {
       if (whole) {
         for (const { seq } of batch) {
           if (seq !== expected) throw this.#missing(expected);
@@ -154,11 +155,6 @@ export class TraceSegment {
   /** The block's content, as it was written: what a search goes through without making a list of its events. */
   async content(block: BlockPlace): Promise<Uint8Array> {
     return (await this.#unpacked(block)).content;
-  }
-
-  async #readBlock(block: BlockPlace): Promise<RawEvent[]> {
-    const { content, header, place } = await this.#unpacked(block);
-    return decodeBlock(content, header, place);
   }
 
   async #unpacked(block: BlockPlace): Promise<{ content: Uint8Array; header: BlockHeader; place: Place }> {
