@@ -19,14 +19,14 @@ export type WrittenArchive = { members: ArchiveMember[]; digest: Digest; size: n
  * @param onMember is told each member before it is written
  * @throws INVALID_REQUEST for what is no regular file, and for names that no archive should have
  */
-export function writeArchive(
+export async function writeArchive(
   output: string,
   files: readonly { path: string; name: string }[],
   onMember: (name: string, done: number) => void = () => {},
 ): Promise<WrittenArchive> {
   const names = new MemberNames(output);
   for (const { name } of files) names.add(name);
-  return publish(output, async (sink) => {
+  return await publish(output, async (sink) => {
     const members: ArchiveMember[] = [];
     for (const { path, name } of files) {
       onMember(name, members.length);
