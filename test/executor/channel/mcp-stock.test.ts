@@ -34,7 +34,9 @@ beforeAll(async () => {
   const overSocket = (input: unknown, init: unknown) =>
     socketFetch(String(input), { ...(init as object), dispatcher: agent });
   await client.connect(
-    new StreamableHTTPClientTransport(new URL("http://dsec/mcp"), { fetch: overSocket as typeof fetch }),
+    new StreamableHTTPClientTransport(new URL("http://dsec/mcp"), {
+      fetch: overSocket as unknown as typeof fetch,
+    }),
   );
 });
 afterAll(async () => {
