@@ -41,30 +41,38 @@ export async function* search(
   const tracker = new Tracker(segment, plan);
   const mayHold = new Map(plan.sections.map((section) => [section, contentTest(plan, section)]));
   const scan = new Scan(segment, plan.sections, plan.range);
-  for (let next = scan.next(); next !== null; next = scan.next()) {
-    const { cursor, untilSeq } = next;
-    if (!cursor.loaded) await cursor.load(mayHold.get(cursor.section)!);
-    else yield* matchesIn(cursor, untilSeq, plan, tracker);
+  for (;;) {
+    const matches: Match[] = [];
+    const waiting = searchLoaded(scan, plan, tracker, matches);
+    yield* matches;
+    if (waiting === null) return;
+    await waiting.load(mayHold.get(waiting.section)!);
   }
 }
 
-/** A list, for in a generator the loop over millions of events would take a multiple of its time. */
-function matchesIn(cursor: Cursor, untilSeq: number, plan: Plan, tracker: Tracker): Match[] {
-  const matches: Match[] = [];
-  const { view } = cursor;
-  do {
-    const { type, content, from, to } = view;
-    const wanted = plan.tests.get(type);
-    const tracked = plan.tracked.has(type);
-    if (tracked) tracker.before(view);
-    if (wanted !== undefined) {
-      const { test, needles } = wanted;
-      const held = needles.every((needle) => needle.held(content, from, to));
-      if (held && (test === true || test(view, tracker))) matches.push(matchOf(view, tracker));
-    }
-    if (tracked) tracker.after(view);
-  } while (cursor.advance() && view.seq < untilSeq);
-  return matches;
+/**
+ * Goes on until a block must be loaded, and says of which section; null at the end. What it finds is in the blocks that are loaded,
+ * at most one of each section. No generator, for in one the loop over millions of events would take a multiple of its time.
+ */
+function searchLoaded(scan: Scan, plan: Plan, tracker: Tracker, matches: Match[]): Cursor | null {
+  for (let next = scan.next(); next !== null; next = scan.next()) {
+    const { cursor, untilSeq } = next;
+    if (!cursor.loaded) return cursor;
+    const { view } = cursor;
+    do {
+      const { type, content, from, to } = view;
+      const wanted = plan.tests.get(type);
+      const tracked = plan.tracked.has(type);
+      if (tracked) tracker.before(view);
+      if (wanted !== undefined) {
+        const { test, needles } = wanted;
+        const held = needles.every((needle) => needle.held(content, from, to));
+        if (held && (test === true || test(view, tracker))) matches.push(matchOf(view, tracker));
+      }
+      if (tracked) tracker.after(view);
+    } while (cursor.advance() && view.seq < untilSeq);
+  }
+  return null;
 }
 
 export type Plan = {

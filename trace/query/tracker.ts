@@ -18,14 +18,17 @@ export class Tracker implements Surroundings {
   /** Starts of calls that have not ended. */
   readonly #starts = new Map<number, Uint8Array>();
   readonly #start = new EventView();
+  readonly #tools: { tool: string; bytes: Uint8Array }[] = [];
   readonly #steps: number[] = [];
   readonly #memory = new Map<string, Value>();
-  #namespace: string | null;
+  readonly #keys: { key: string; bytes: Uint8Array }[];
+  #namespace: Uint8Array | null;
 
   constructor({ header, startedWallUs }: Pick<TraceSegment, "header" | "startedWallUs">, tracked: Tracked) {
     this.#startedWallUs = startedWallUs;
     this.#tracked = tracked;
-    this.#namespace = header.task_id === null ? null : `task:${header.task_id}`;
+    this.#keys = [...tracked.keys].map((key) => ({ key, bytes: encoder.encode(key) }));
+    this.#namespace = header.task_id === null ? null : encoder.encode(`task:${header.task_id}`);
   }
 
   /** Of what happens with the event itself. */
@@ -33,8 +36,10 @@ export class Tracker implements Surroundings {
     switch (view.type) {
       case "tool_call_start": {
         const call = view.call() ?? 0;
-        const { tool, step } = MEMBERS.tool_call_start;
-        this.#calls.set(call, { tool: view.text(tool[0]), step: view.integer(step[0]) });
+        this.#calls.set(call, {
+          tool: this.#toolIn(view),
+          step: view.integer(MEMBERS.tool_call_start.step[0]),
+        });
         // The block that it lies in is not kept for its sake.
         if (this.#tracked.keepsStarts) this.#starts.set(call, view.copy());
         return;
@@ -97,24 +102,39 @@ export class Tracker implements Surroundings {
     return (own === null ? null : view.integer(own[0])) ?? this.stepOf(view.call());
   }
 
+  /** A few tools are called again and again: of each there is one text. */
+  #toolIn(view: EventView): string | null {
+    const [field] = MEMBERS.tool_call_start.tool;
+    const known = this.#tools.find(({ bytes }) => view.textIs(field, bytes));
+    if (known !== undefined) return known.tool;
+    const tool = view.text(field);
+    if (tool !== null && tool !== "" && this.#tools.length < MOST_TOOLS)
+      this.#tools.push({ tool, bytes: encoder.encode(tool) });
+    return tool;
+  }
+
   #apply(view: EventView): void {
     const members = MEMBERS[view.type as MemoryType];
-    const namespace = view.text(members.namespace[0]) ?? "";
-    // An import names its namespace as it likes; what is shared is nobody's own.
-    if (this.#namespace === null && !namespace.startsWith("shared:")) this.#namespace = namespace;
-    if (namespace !== this.#namespace) return;
+    if (this.#namespace === null) this.#adopt(view.text(members.namespace[0]) ?? "");
+    if (this.#namespace === null || !view.textIs(members.namespace[0], this.#namespace)) return;
     if (view.type === "memory_snapshot") {
       this.#load(valueOfText(view.text(MEMBERS.memory_snapshot.entries_json[0])));
       return;
     }
     const access = MEMBERS[view.type as "memory_read" | "memory_write"];
+    if (view.textIs(access.op[0], CLEAR)) this.#memory.clear();
+    // Most changes are of keys that nobody asks for: their bytes tell, and no text is made of them.
+    const key = this.#keys.find(({ bytes }) => view.textIs(access.key[0], bytes))?.key;
+    if (key === undefined) return;
     const op = view.text(access.op[0]);
-    if (op === "clear") this.#memory.clear();
-    const key = view.text(access.key[0]) ?? "";
-    if (!this.#tracked.keys.has(key)) return;
     if (op === "put" || op === "get")
       this.#set(key, view.raw(access.new[0]) === null ? undefined : view.value(access.new));
     else if (op === "delete" || op === "expire") this.#set(key, undefined);
+  }
+
+  /** An import names its namespace as it likes; what is shared is nobody's own. */
+  #adopt(namespace: string): void {
+    if (!namespace.startsWith("shared:")) this.#namespace = encoder.encode(namespace);
   }
 
   #set(key: string, value: Value): void {
@@ -130,5 +150,9 @@ export class Tracker implements Surroundings {
     }
   }
 }
+
+const encoder = new TextEncoder();
+const MOST_TOOLS = 32;
+const CLEAR = encoder.encode("clear");
 
 type MemoryType = Extract<EventType, `memory_${string}`>;
