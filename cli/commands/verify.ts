@@ -17,6 +17,7 @@ import {
   printJson,
 } from "../program.ts";
 import { paintFor, plainLine } from "../terminal.ts";
+import { verifyTrace } from "../trace-verification.ts";
 import {
   ATTESTATION_FILE,
   attestedFolders,
@@ -33,6 +34,7 @@ type Options = {
   jwks?: string;
   issuer?: string;
   nonce?: string;
+  trace?: string;
   explain?: boolean;
   json?: boolean;
   gateway?: string;
@@ -52,6 +54,7 @@ export function define(command: Command): void {
     .option("--jwks <file|url>", `keys to trust (default: jwks.json beside the target or above it)`)
     .option("--issuer <iss>", "the gateway whose word is asked for; without it the keys alone decide")
     .option("--nonce <text>", "the nonce that the task was given; the attestation must repeat it")
+    .option("--trace <file>", "the trace of the attempt: it must be the one that is attested")
     .option("--explain", "say of each attestation what it proves, also where there are several")
     .addOption(gatewayOption())
     .addOption(dataOption())
@@ -60,6 +63,7 @@ export function define(command: Command): void {
   examples(command, [
     ["the results of the demo, offline", "dsec verify .dsec/demo"],
     ["one attestation against keys that you saved", "dsec verify result/attestation.jwt --jwks keys.json"],
+    ["that a trace is the one of the attempt", "dsec verify task_01k… --trace task_01k….trace"],
     [
       "what a gateway holds of a task, with its outputs",
       "dsec verify task_01k… --gateway https://dsec.example",
@@ -73,7 +77,8 @@ beside ${ATTESTATION_FILE} must be an attested output. The exit code is 0 only i
 }
 
 async function run(target: string, options: Options): Promise<void> {
-  const results = await verifyTarget(target, options);
+  const attested = await verifyTarget(target, options);
+  const results = options.trace === undefined ? attested : await verifyTrace(options.trace, attested);
   if (options.jwks === undefined && !isTask(target)) {
     for (const result of results)
       if (result.state === "verified") result.explanation.notProven.push(KEYS_CAME_ALONG);

@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { type ExecutorId, type LeaseId, newId, type TaskId } from "#core/ids.ts";
 import { jsonDigest, sha256 } from "#core/json.ts";
-import type { Evidence } from "#core/wire/attestations.ts";
+import type { Evidence, TraceSummary } from "#core/wire/attestations.ts";
 import { ResourcesSchema } from "#core/wire/common.ts";
 import type { PublicKey } from "#core/wire/executors.ts";
 import { type Result, TaskSpecSchema } from "#core/wire/tasks.ts";
@@ -106,10 +106,23 @@ export async function finishedAttempt(executor: TestExecutor, outputCount = 1) {
 
 /** A real attestation of a real attempt, and the ring that signed it. */
 export async function issuedAttestation(
-  options: { alg?: Signer["alg"]; outputCount?: number; signer?: Signer; nowMs?: number } = {},
+  options: {
+    alg?: Signer["alg"];
+    outputCount?: number;
+    signer?: Signer;
+    nowMs?: number;
+    /** Makes the attempt's trace. */
+    trace?: (held: HeldLease) => Promise<TraceSummary>;
+  } = {},
 ) {
   const executor = new TestExecutor();
   const attempt = await finishedAttempt(executor, options.outputCount);
+  const trace = await options.trace?.(attempt.held);
+  if (trace !== undefined) {
+    const { blobSize } = attempt;
+    attempt.evidence.trace = trace;
+    attempt.blobSize = async (digest) => (digest === trace.digest ? trace.size : blobSize(digest));
+  }
   const signer = options.signer ?? (await generateWebCryptoSigner(options.alg ?? "EdDSA"));
   const keys = createKeyRing({ current: signer, now: () => NOW_MS });
   const attestation = await issueAttestation({
