@@ -81,9 +81,12 @@ export const LIMITS = {
   eventLogBytes: 192 * 1024 * 1024,
   /** Through which events go to their trajectories; no event is larger than a quarter of it. */
   recorderRingBytes: 16 * 1024 * 1024,
+  /** Sent at once of a running attempt's trajectory. */
+  trajectoryPartBytes: 1024 * 1024,
   /** Kept in an event of what a call was given, and of what it answered. */
   recordedArgumentsBytes: 64 * 1024,
   recordedAnswerBytes: 1024 * 1024,
+  recordedSpecBytes: 768 * 1024,
   /** A namespace up to here stands whole in snapshots and beside errors. */
   recordedMemoryBytes: 256 * 1024,
   /** Characters kept beside an error of each of its last three calls, sent and received, and of its stack. */

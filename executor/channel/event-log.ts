@@ -1,8 +1,9 @@
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
-import { digestOf } from "#core/json.ts";
+import { canonicalJson, digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Lease } from "#core/wire/leases.ts";
+import type { TaskSpec } from "#core/wire/tasks.ts";
 import { EventChain } from "#trace/events/chain.ts";
 import { encodeEvent, rawDigest } from "#trace/events/codec.ts";
 import type { EventBody, EventType, Payload } from "#trace/events/event.ts";
@@ -47,6 +48,7 @@ export class EventLog {
       ...{ trace_id: lease_id, source: "dsec", started_wall_us: startedMs * 1000, level: keeper.level },
       ...{ task_id, lease_id, fence, attempt, spec_digest: spec_digest as Digest, image: spec.image },
       labels_json: JSON.stringify(spec.labels),
+      spec_json: shownSpec(spec),
     };
     const path = trajectoryPath(directory, lease, new Date(startedMs));
     return new EventLog(collector.record(path, header), header, keeper, startMs);
@@ -134,4 +136,10 @@ export class EventLog {
     if (Math.abs(skewUs - this.#skewUs) > SKEW_US) this.#skewUs = skewUs;
     return this.#skewUs;
   }
+}
+
+/** What a replay runs again; a file's header has no room for one that is all but as long as requests can be. */
+function shownSpec(spec: TaskSpec): string | null {
+  const text = canonicalJson(spec);
+  return Buffer.byteLength(text) <= LIMITS.recordedSpecBytes ? text : null;
 }

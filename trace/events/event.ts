@@ -97,6 +97,8 @@ export type EventMembers = {
     bytes_up: number | null;
     bytes_down: number | null;
     timing: Timing | null;
+    replayed: boolean | null;
+    details_json: JsonText | null;
   };
   tool_call_late: {
     call: number;

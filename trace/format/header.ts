@@ -32,6 +32,7 @@ export type TraceHeader = {
   level: string | null;
   redacted_from_digest: Digest | null;
   labels_json: JsonText | null;
+  spec_json: JsonText | null;
 };
 
 type Given = "trace_id" | "source" | "started_wall_us";
@@ -45,7 +46,8 @@ const VERSION = 1;
 /** The header with what follows from its other members. INVALID_REQUEST for one that no file could have. */
 export function completeHeader(given: NewTraceHeader, engine: Engine): TraceHeader {
   const { task_id = null, lease_id = null, fence = null, attempt = null, spec_digest = null } = given;
-  const { image = null, level = null, redacted_from_digest = null, labels_json = null } = given;
+  const { image = null, level = null, redacted_from_digest = null } = given;
+  const { labels_json = null, spec_json = null } = given;
   const { trace_id, source, started_wall_us } = given;
   if (trace_id === "") throw new DsecError("INVALID_REQUEST", "a trace must have a trace_id");
   if ((lease_id === null) !== (fence === null)) {
@@ -57,7 +59,8 @@ export function completeHeader(given: NewTraceHeader, engine: Engine): TraceHead
     source,
     started_wall_us,
     genesis_digest: genesisOf({ trace_id, lease_id, fence }, engine),
-    ...{ task_id, lease_id, fence, attempt, spec_digest, image, level, redacted_from_digest, labels_json },
+    ...{ task_id, lease_id, fence, attempt, spec_digest, image, level, redacted_from_digest },
+    ...{ labels_json, spec_json },
   };
 }
 

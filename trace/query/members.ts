@@ -61,6 +61,8 @@ export const MEMBERS: { readonly [T in EventType]: Members<EventMembers[T]> } = 
     bytes_up: [20, "integer?"],
     bytes_down: [21, "integer?"],
     timing: [22, "timing?"],
+    replayed: [23, "boolean?"],
+    details_json: [24, "text?"],
   },
   tool_call_late: {
     call: [1, "integer"],

@@ -79,8 +79,9 @@ function headerOf(header: TraceHeader, content: ContentRedactor, fileDigest: Dig
     trace_id: content.text(header.trace_id),
     image: header.image === null ? null : content.text(header.image),
     labels_json: header.labels_json === null ? null : content.json(header.labels_json),
-    // the task's digest would confirm a guess of its command or its environment
+    // the task's digest would confirm a guess of its command or its environment, and a replay is not of changed answers
     spec_digest: null,
+    spec_json: null,
     redacted_from_digest: fileDigest,
   };
 }

@@ -30,11 +30,12 @@ async function ours(bytes: Uint8Array): Promise<unknown[]> {
   return linesOf(lines.map((line) => JSON.stringify(line)).join("\n"));
 }
 
+/** Without what is absent: a file stays what it was when later fields are added to its messages. */
 function linesOf(text: string): unknown[] {
   return text
     .split("\n")
     .filter((line) => line !== "")
-    .map((line) => JSON.parse(line));
+    .map((line) => JSON.parse(line, (_, value) => value ?? undefined));
 }
 
 /** Doubles to the bit, and bytes, as hexadecimal. */
