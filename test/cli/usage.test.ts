@@ -34,6 +34,11 @@ const NESTED = [
   "image rm",
   "trace validate",
   "trace seal",
+  "trace parse",
+  "trace search",
+  "trace report",
+  "trace analyze",
+  "trace diff",
 ];
 
 test("every subcommand explains itself with examples", async () => {
@@ -57,6 +62,9 @@ test("wrong usage is exit code 2, says what is wrong and reads nothing", async (
     [["task", "list", "--state", "sleeping"], /Allowed choices/],
     [["task", "list", "--limit", "0"], /--limit must be a whole number/],
     [["task", "get"], /missing required argument/],
+    [["trace", "search", "x.trace"], /required option '-q, --query/],
+    [["trace", "analyze", "x.trace", "--metric", "luck"], /Allowed choices/],
+    [["trace", "report", "x.trace", "--metric", "luck"], /--metric must be one of/],
     [["up", "--port", "70000"], /--port must be/],
     [["key", "create", "x", "--scope", "root"], /--scope root is unknown/],
     [["task", "submit"], /command after --/],

@@ -1,4 +1,4 @@
-/** Which tools are called when: by plan step where there are any, else by tenth of the trace's time. */
+/** Which tools are called when: by plan step where there are any, else by tenth of the trace's time, or of its calls where it has no times. */
 import { erred } from "#trace/metrics/tool-calls.ts";
 import type { TraceFacts } from "./facts.ts";
 import { toolName } from "./tool-table.ts";
@@ -20,8 +20,9 @@ export class HeatmapAnalysis {
 
   add({ calls, steps, duration_us }: Pick<TraceFacts, "calls" | "steps" | "duration_us">): void {
     const names = new Map(steps.map(({ step, name }) => [step, name]));
-    for (const call of calls) {
-      const tenth = Math.min(TENTHS - 1, Math.floor((TENTHS * call.t_us) / Math.max(1, duration_us)));
+    for (const [place, call] of calls.entries()) {
+      const share = duration_us === 0 ? place / calls.length : call.t_us / duration_us;
+      const tenth = Math.min(TENTHS - 1, Math.floor(TENTHS * share));
       const column =
         steps.length === 0
           ? `${tenth * 10}%`

@@ -73,6 +73,6 @@ function hintOf({ feature, failedWith, countWith, failed, count }: Table, p: num
   return { text, n: count, adjusted_p: p, strength: Math.abs(here - there) };
 }
 
-export function shownP(p: number): string {
+function shownP(p: number): string {
   return p < 0.0001 ? "<0.0001" : p.toFixed(4);
 }

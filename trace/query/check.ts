@@ -88,7 +88,10 @@ class Checker {
     if (left.kind === "name" && left.path[0] === "any") {
       const text = right.kind === "literal" && typeof right.value === "string" && right.value !== "";
       if (operator === "contains" && text && left.path.length === 1) return;
-      throw this.#invalid(compared, 'any stands only before contains and some text: any contains "refund"');
+      throw this.#invalid(
+        compared,
+        'any stands only before contains and some text, as in any contains "refund"',
+      );
     }
     const leftShapes = this.#operand(left);
     const rightShapes = this.#operand(right);
@@ -156,7 +159,8 @@ class Checker {
   /** What the name may be, over all types of events. */
   #name(name: Name): Set<Shape> {
     const [first, ...path] = name.path;
-    if (first === "any") throw this.#invalid(name, 'any stands only before contains: any contains "refund"');
+    if (first === "any")
+      throw this.#invalid(name, 'any stands only before contains, as in any contains "refund"');
     const known = knownNames();
     if (!known.includes(first)) throw this.#unknown(name, known);
     if (first === "memory_state" && path.length === 0)

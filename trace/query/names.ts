@@ -200,7 +200,7 @@ function isOwn(name: string, type: EventType): boolean {
   return memberOf(type, name) !== null || (name === "arguments" && type === "tool_call_start");
 }
 
-export function hasCall(type: EventType): boolean {
+function hasCall(type: EventType): boolean {
   return memberOf(type, "call") !== null;
 }
 

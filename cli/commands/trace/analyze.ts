@@ -4,10 +4,10 @@ import { type Heatmap, HeatmapAnalysis } from "#trace/analysis/heatmap.ts";
 import { LatencyAnalysis, type LatencyRow } from "#trace/analysis/latency.ts";
 import { MemoryLinkAnalysis, type MemoryLinks } from "#trace/analysis/memory-links.ts";
 import { SizeAnalysis, type Sizes } from "#trace/analysis/sizes.ts";
-import { type Command, examples, Option, printJson } from "../../program.ts";
+import { type Command, examples, Option } from "../../program.ts";
 import { byteCount, paintFor, plainLine, table } from "../../terminal.ts";
 import { right } from "../../trace-report-text.ts";
-import { type NamedSegment, segmentsIn } from "../../trace-segments.ts";
+import { LinePrinter, type NamedSegment, recordedJson, segmentsIn } from "../../trace-segments.ts";
 
 /** One question about many traces: each is added, then the answer is given as JSON or as text. */
 type Analysis = { add(named: NamedSegment): Promise<void>; result(): object; text(): string };
@@ -57,8 +57,8 @@ async function run(words: string[], options: Options): Promise<void> {
     await analysis.add(named);
     traces++;
   }
-  if (options.json) printJson({ metric: options.metric, traces, ...analysis.result() });
-  else process.stdout.write(`${analysis.text()}\n`);
+  const data = { metric: options.metric, traces, ...analysis.result() };
+  await new LinePrinter().print(options.json ? recordedJson(data, 2) : analysis.text());
 }
 
 const paint = paintFor(process.stdout);

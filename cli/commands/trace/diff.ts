@@ -5,9 +5,10 @@ import { METRICS } from "#trace/analysis/report-data.ts";
 import type { TraceFile } from "#trace/format/reader.ts";
 import { DIVERGENCE_THRESHOLD } from "#trace/metrics/logit-divergence.ts";
 import { openTraceFile } from "#trace/node/files.ts";
-import { type Command, examples, note, Option, printJson, usageError } from "../../program.ts";
+import { type Command, examples, note, Option, usageError } from "../../program.ts";
 import { paintFor, plainLine, table } from "../../terminal.ts";
 import { heading, numberText, right, short } from "../../trace-report-text.ts";
+import { LinePrinter, recordedJson } from "../../trace-segments.ts";
 
 type Options = { threshold: number; stateChanging?: string; json?: boolean };
 
@@ -51,8 +52,7 @@ async function run(a: string, b: string, options: Options): Promise<void> {
       stateChanging: stateChanging === undefined ? null : new Set(stateChanging),
       threshold: options.threshold,
     });
-    if (options.json) printJson(data);
-    else process.stdout.write(`${diffText(data)}\n`);
+    await new LinePrinter().print(options.json ? recordedJson(data, 2) : diffText(data));
   } finally {
     for (const file of files) await file.close();
   }
@@ -114,7 +114,11 @@ function diffText(data: DiffData): string {
       [{ title: "" }, ...right("A", "B")],
       [
         ...rewards.map(({ name, a: one, b: other }) => [plainLine(name), numberText(one), numberText(other)]),
-        ...METRICS.map((metric) => [metric, numberText(a.metrics[metric]), numberText(b.metrics[metric])]),
+        ...METRICS.filter((metric) => metric !== "reward").map((metric) => [
+          metric,
+          numberText(a.metrics[metric]),
+          numberText(b.metrics[metric]),
+        ]),
       ],
     ),
   );

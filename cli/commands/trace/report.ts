@@ -3,10 +3,10 @@ import { ManyReportBuilder } from "#trace/analysis/many-report.ts";
 import { type MeasureOptions, measure } from "#trace/analysis/metrics.ts";
 import { oneReport } from "#trace/analysis/one-report.ts";
 import { METRICS, type Metric, type ReportData } from "#trace/analysis/report-data.ts";
-import { type Command, examples, Option, printJson, usageError } from "../../program.ts";
+import { type Command, examples, Option, usageError } from "../../program.ts";
 import { traceFiles } from "../../trace-files.ts";
 import { reportText } from "../../trace-report-text.ts";
-import { segmentsIn } from "../../trace-segments.ts";
+import { LinePrinter, recordedJson, segmentsIn } from "../../trace-segments.ts";
 
 type Options = {
   metric?: Metric[];
@@ -50,7 +50,7 @@ export function define(command: Command): void {
     "after",
     `
 tool_call_accuracy needs what should have been done: expected_actions [{tool, args}] in the trace's labels, as imports of
-evaluation episodes bring. Calls of tools that only read do not count: as --state-changing says, as any call in
+evaluation episodes bring. Calls of tools that only read do not count, as --state-changing says, as one of the calls in
 the traces declares, or as read_only_tools or state_changing_tools in the labels; what nobody says of a tool, it changes state. plan_step_f1 needs expected_steps ["name", …].
 
 Correlations are Spearman's with the reward, p by permutation and adjusted for the number of tests (Benjamini-Hochberg);
@@ -76,8 +76,8 @@ async function run(words: string[], options: Options): Promise<void> {
     stateChanging: stateChanging === undefined ? null : new Set(stateChanging),
     successReward: options.successReward,
   });
-  if (options.json) printJson(report);
-  else process.stdout.write(`${reportText(report, options.metric ?? [...METRICS])}\n`);
+  const text = options.json ? recordedJson(report, 2) : reportText(report, options.metric ?? [...METRICS]);
+  await new LinePrinter().print(text);
 }
 
 /** Of a single trace all of it, of more what they have in common. */
@@ -87,8 +87,9 @@ async function reportOn(
   options: MeasureOptions,
 ): Promise<ReportData> {
   if (await isOne(words)) {
+    // awaited, for the file is closed when the loop is left
     for await (const { file, segment } of segmentsIn(words, "reading"))
-      return oneReport(segment, file, options);
+      return await oneReport(segment, file, options);
     throw new DsecError("TRACE_CORRUPT", `${words.join(" ")}: nothing in it can be read`);
   }
   const builder = new ManyReportBuilder({ clusterBy });
