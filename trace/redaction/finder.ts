@@ -4,15 +4,15 @@
  */
 import { LIMITS } from "#core/limits.ts";
 import { type Span, unmarked } from "./mark.ts";
-import { matchesOf, type Pattern } from "./patterns.ts";
+import { matchesOf, type Pattern, PatternSet } from "./patterns.ts";
 import { SecretValues } from "./values.ts";
-import { viewsOf } from "./views.ts";
+import { encodedRunsOf, readingsOf, type View, viewsOf } from "./views.ts";
 
 /** `why` is for the report: a field, a pattern, or a value that was found elsewhere. */
 export type Found = Span & { why: string };
 
 export class Finder {
-  readonly #patterns: readonly Pattern[];
+  readonly #set: PatternSet;
   readonly #fields: ReadonlyMap<string, string>;
   readonly #values = new SecretValues();
   /** While learning, what is found becomes a known value, and known values are not looked for yet. */
@@ -20,7 +20,7 @@ export class Finder {
 
   constructor(fields: readonly string[], patterns: readonly Pattern[]) {
     this.#fields = new Map(fields.map((field) => [plainName(field), field]));
-    this.#patterns = patterns;
+    this.#set = new PatternSet(patterns);
   }
 
   /** The field as it was asked for; null for a name that is none. Case, hyphens, underscores and blanks make no difference. */
@@ -55,7 +55,7 @@ export class Finder {
         const moved = { start: span.start + start, end: span.end + start };
         if (crosses(moved)) found.push({ ...moved, why });
       };
-      for (const pattern of this.#patterns) {
+      for (const pattern of this.#set.matching(piece)) {
         const isOwn = pattern.name.startsWith("pattern ");
         if (!pattern.spansStrings && !(inList && isOwn)) continue;
         for (const span of matchesOf(pattern, piece)) at(span, pattern.name);
@@ -86,7 +86,7 @@ export class Finder {
 
   #look(text: string, depth: number): Found[] {
     const found: Found[] = [];
-    for (const pattern of this.#patterns) {
+    for (const pattern of this.#set.matching(text)) {
       for (const span of matchesOf(pattern, text)) {
         found.push({ ...span, why: pattern.name });
         this.learn(text.slice(span.start, span.end));
@@ -99,14 +99,26 @@ export class Finder {
         this.learn(text.slice(span.start, span.end));
       }
     }
-    if (depth < LIMITS.redactionNesting) {
-      for (const view of viewsOf(text)) {
-        for (const inner of this.#settled(view.text, depth + 1)) {
-          found.push({ ...view.source(inner), why: inner.why });
-        }
-      }
-    }
+    if (depth < LIMITS.redactionNesting) this.#lookDeeper(text, depth + 1, found);
     return found;
+  }
+
+  /** Into what the text says in another encoding. */
+  #lookDeeper(text: string, depth: number, found: Found[]): void {
+    const look = (view: View) => {
+      for (const inner of this.#settled(view.text, depth)) {
+        found.push({ ...view.source(inner), why: inner.why });
+      }
+    };
+    for (const view of viewsOf(text)) look(view);
+    for (const run of encodedRunsOf(text)) {
+      const { start, end, encoding, digits } = run;
+      const isKnown =
+        !this.learning &&
+        (encoding === "base64" ? this.#values.isInBase64(digits) : this.#values.isInHexadecimal(digits));
+      if (isKnown) found.push({ start, end, why: VALUE });
+      else for (const view of readingsOf(run)) look(view);
+    }
   }
 
   /** Values behind names in text that is no JSON, or JSON that was cut off: `name=value`, `"name": "value"`, `Name: value`. */

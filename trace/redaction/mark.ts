@@ -9,6 +9,10 @@ export type Span = { start: number; end: number };
 /** The text between marks: what is a mark is never looked into, so that redacting again changes nothing. */
 export function* unmarked(text: string): Generator<Span> {
   let start = 0;
+  if (!text.includes("[redacted")) {
+    if (text !== "") yield { start, end: text.length };
+    return;
+  }
   for (const { index, 0: mark } of text.matchAll(MARKS)) {
     if (index > start) yield { start, end: index };
     start = index + mark.length;

@@ -2,7 +2,7 @@
  * What is looked for by its form. Expressions are RE2's, which take time in proportion to the text: a hostile text cannot
  * make one run for ever (https://github.com/google/re2/wiki/Syntax).
  */
-import { RE2JS } from "re2js";
+import { RE2JS, RE2Set } from "re2js";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Span } from "./mark.ts";
@@ -96,9 +96,23 @@ export function patternLines(text: string): string[] {
   return lines.filter((line) => line.trim() !== "" && !line.startsWith("#"));
 }
 
+/** All patterns as one machine, which goes through a text once and tells which of them match somewhere in it. */
+export class PatternSet {
+  readonly #patterns: readonly Pattern[];
+  readonly #set = new RE2Set();
+
+  constructor(patterns: readonly Pattern[]) {
+    this.#patterns = patterns;
+    for (const { expression } of patterns) this.#set.add(expression.pattern());
+    this.#set.compile();
+  }
+
+  matching(text: string): Pattern[] {
+    return this.#patterns.length === 0 ? [] : this.#set.match(text).map((index) => this.#patterns[index]!);
+  }
+}
+
 export function* matchesOf(pattern: Pattern, text: string): Generator<Span> {
-  // tells quickly what most texts are: free of it
-  if (!pattern.expression.test(text)) return;
   const matcher = pattern.expression.matcher(text);
   while (matcher.find()) {
     const [start, end] = [matcher.start(), matcher.end()];

@@ -15,6 +15,8 @@ export type RedactionOptions = {
   fields: readonly string[];
   patterns: readonly Pattern[];
   sha256: (bytes: Uint8Array) => Uint8Array;
+  /** Is told of every event, by what it is read for. */
+  onEvent?: (reading: "learning" | "looking" | "writing", seq: number) => void;
 };
 
 /** What `events` gives has the numbers and times of the trace's own. */
@@ -34,13 +36,16 @@ export type Redaction =
 export async function redact(
   segments: readonly TraceSegment[],
   fileDigest: Digest,
-  { fields, patterns, sha256 }: RedactionOptions,
+  { fields, patterns, sha256, onEvent = () => {} }: RedactionOptions,
 ): Promise<Redaction> {
   const content = new ContentRedactor(fields, patterns);
   const redactors = segments.map(() => new EventRedactor(content, sha256));
   for (const [index, segment] of segments.entries()) {
     headerOf(segment.header, content, fileDigest);
-    for await (const event of segment.events()) await redactors[index]!.learn(event);
+    for await (const event of segment.events()) {
+      onEvent("learning", event.seq);
+      await redactors[index]!.learn(event);
+    }
     redactors[index]!.endScan();
   }
   if (content.total === 0 && !redactors.some((redactor) => redactor.cutsStreams)) return { state: "clean" };
@@ -50,6 +55,7 @@ export async function redact(
     const redactor = redactors[index]!;
     redactor.forgetCuts();
     for await (const event of segment.events({ sections: ["plan_execution", "token_logit"] })) {
+      onEvent("looking", event.seq);
       redactor.scan(event);
     }
     redactor.endScan();
@@ -60,13 +66,18 @@ export async function redact(
     counts: content.counts,
     segments: segments.map((segment, index) => ({
       header: headerOf(segment.header, content, fileDigest),
-      events: () => redactedEvents(segment, redactors[index]!),
+      events: () => redactedEvents(segment, redactors[index]!, onEvent),
     })),
   };
 }
 
-async function* redactedEvents(segment: TraceSegment, redactor: EventRedactor): AsyncGenerator<TimedEvent> {
+async function* redactedEvents(
+  segment: TraceSegment,
+  redactor: EventRedactor,
+  onEvent: NonNullable<RedactionOptions["onEvent"]>,
+): AsyncGenerator<TimedEvent> {
   for await (const event of segment.events()) {
+    onEvent("writing", event.seq);
     const { t_us, wall_us } = event;
     yield { ...(await redactor.redact(event)), t_us, wall_us };
   }

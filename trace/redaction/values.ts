@@ -1,59 +1,98 @@
 /**
- * Values that are known to be secret, looked for wherever they stand. Letters of ASCII are alike in either case; a short value
- * counts only as a word of its own, for within others it would be chance.
+ * Values that are known to be secret, looked for wherever they stand. Letters are alike in either case; a short value counts
+ * only as a word of its own, for within others it would be chance.
  */
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
+import { base64Of } from "#trace/exchange/event-lines.ts";
 import type { Span } from "./mark.ts";
 
 /** Shorter values are taken out only where their field or pattern says so. */
 const LEAST_CHARS = 4;
 /** From here on a value is no chance part of another word. */
 const LONG_CHARS = 8;
+/** Shorter fragments of base64 would be chance. */
+const LEAST_BYTES_ENCODED = 6;
 
 export class SecretValues {
-  /** By their first characters, the longest first. */
+  readonly #values = new Needles();
+  readonly #base64 = new Needles();
+  readonly #hexadecimal = new Needles();
+
+  /** @throws INVALID_REQUEST past `LIMITS.redactionValues` */
+  add(given: string): void {
+    const value = given.trim();
+    if (value.length < LEAST_CHARS || !this.#values.add(folded(value))) return;
+    if (this.#values.size > LIMITS.redactionValues) {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `more than ${LIMITS.redactionValues} different values are to be redacted; name fewer fields, or narrower patterns`,
+      );
+    }
+    const bytes = new TextEncoder().encode(value);
+    if (bytes.length < LEAST_BYTES_ENCODED) return;
+    for (const before of [0, 1, 2]) this.#base64.add(base64Within(bytes, before));
+    this.#hexadecimal.add(Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join(""));
+  }
+
+  /** @param longOnly leaves out those that could be there by chance where it is no text */
+  *in(given: string, longOnly = false): Generator<Span> {
+    if (this.#values.size === 0) return;
+    const text = folded(given);
+    yield* this.#values.in(text, (value, at) => counts(value, text, at, longOnly));
+  }
+
+  /** Whether a run of base64 (RFC 4648 section 4) has a value in it, among whatever other bytes. */
+  isInBase64(run: string): boolean {
+    return this.#base64.size > 0 && !this.#base64.in(run).next().done;
+  }
+
+  isInHexadecimal(run: string): boolean {
+    return this.#hexadecimal.size > 0 && !this.#hexadecimal.in(run.toLowerCase()).next().done;
+  }
+}
+
+/** Many texts that are looked for at once, by their first characters. */
+class Needles {
   readonly #byStart = new Map<number, string[]>();
   readonly #known = new Set<string>();
+  /** By the lower half of the start's hash: most places are passed over with one look. */
   readonly #starts = new Uint8Array(1 << 16);
 
   get size(): number {
     return this.#known.size;
   }
 
-  /** @throws INVALID_REQUEST past `LIMITS.redactionValues` */
-  add(text: string): void {
-    const value = folded(text.trim());
-    if (value.length < LEAST_CHARS || this.#known.has(value)) return;
-    if (this.#known.size >= LIMITS.redactionValues) {
-      throw new DsecError(
-        "INVALID_REQUEST",
-        `more than ${LIMITS.redactionValues} different values are to be redacted; name fewer fields, or narrower patterns`,
-      );
-    }
-    this.#known.add(value);
-    const start = hashAt(value, 0);
-    const values = this.#byStart.get(start) ?? [];
-    this.#byStart.set(start, values);
-    values.push(value);
-    values.sort((one, other) => other.length - one.length);
+  /** False for one that is known. */
+  add(needle: string): boolean {
+    if (this.#known.has(needle)) return false;
+    this.#known.add(needle);
+    const start = hashAt(needle, 0);
+    const alike = this.#byStart.get(start) ?? [];
+    this.#byStart.set(start, alike);
+    alike.push(needle);
+    // the longest first, so that a match is never a part of a longer one
+    alike.sort((one, other) => other.length - one.length);
     this.#starts[start & 0xffff] = 1;
+    return true;
   }
 
-  *in(given: string, longOnly = false): Generator<Span> {
-    if (this.#known.size === 0) return;
-    const text = folded(given);
+  *in(text: string, counts: (needle: string, at: number) => boolean = () => true): Generator<Span> {
     for (let at = 0; at + LEAST_CHARS <= text.length; at++) {
       const start = hashAt(text, at);
       if (this.#starts[start & 0xffff] === 0) continue;
-      const value = this.#byStart
-        .get(start)
-        ?.find((candidate) => text.startsWith(candidate, at) && counts(candidate, text, at, longOnly));
-      if (value === undefined) continue;
-      yield { start: at, end: at + value.length };
-      at += value.length - 1;
+      const needle = this.#byStart.get(start)?.find((one) => text.startsWith(one, at) && counts(one, at));
+      if (needle === undefined) continue;
+      yield { start: at, end: at + needle.length };
+      at += needle.length - 1;
     }
   }
+}
+
+function hashAt(text: string, at: number): number {
+  let hash = 0;
+  for (let i = at; i < at + LEAST_CHARS; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(i)) | 0;
+  return hash;
 }
 
 function counts(value: string, text: string, at: number, longOnly: boolean): boolean {
@@ -66,13 +105,15 @@ function isWord(text: string, at: number): boolean {
   return /[\p{L}\p{N}]/u.test(text[at] ?? "");
 }
 
-/** Of ASCII alone: to fold all letters could change the length. */
+/** Letters in lower case, as long as that moves nothing. */
 function folded(text: string): string {
-  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+  const lower = text.toLowerCase();
+  return lower.length === text.length ? lower : text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-function hashAt(text: string, at: number): number {
-  let hash = 0;
-  for (let i = 0; i < LEAST_CHARS; i++) hash = (Math.imul(hash, 31) + text.charCodeAt(at + i)) | 0;
-  return hash;
+/** Those digits of base64 that only these bytes decide, behind as many others. */
+function base64Within(bytes: Uint8Array, before: number): string {
+  const all = new Uint8Array(before + bytes.length);
+  all.set(bytes, before);
+  return base64Of(all).slice(Math.ceil((before * 8) / 6), Math.floor((all.length * 8) / 6));
 }

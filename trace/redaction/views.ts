@@ -5,13 +5,45 @@ import type { Span } from "./mark.ts";
 /** `source` gives what must go of the text that was looked at, for a part of what is read. */
 export type View = { text: string; source(part: Span): Span };
 
+/** Digits that bytes may have been written in; in base64 of the standard's alphabet, without line ends and padding. */
+export type EncodedRun = Span & { encoding: "base64" | "hexadecimal"; digits: string };
+
 /** The other readings of the text; those that say the same as the text are left out. */
 export function* viewsOf(text: string): Generator<View> {
   if (text.includes("%") || text.includes("+")) yield* unescaped(text, PERCENT, percentPieces);
   if (text.includes("\\")) yield* unescaped(text, BACKSLASH, (given) => [piece(backslashText(given), given)]);
   if (text.includes("&")) yield* unescaped(text, ENTITY, (given) => [piece(entityText(given), given)]);
-  yield* hexadecimal(text);
-  yield* base64(text);
+}
+
+export function* encodedRunsOf(text: string): Generator<EncodedRun> {
+  for (const { index, 0: digits } of text.matchAll(/[0-9a-fA-F]{8,}/g)) {
+    yield { start: index, end: index + digits.length, encoding: "hexadecimal", digits };
+  }
+  for (const { index, 0: run } of text.matchAll(BASE64)) {
+    const digits = /^[A-Za-z0-9+/]+$/.test(run) ? run : standardDigits(run);
+    yield { start: index, end: index + run.length, encoding: "base64", digits };
+  }
+}
+
+function standardDigits(run: string): string {
+  return run
+    .replace(/[\r\n=]/g, "")
+    .replaceAll("-", "+")
+    .replaceAll("_", "/");
+}
+
+/** What the run says, where that is text: a word that was never encoded decodes to noise, in which any match is chance. */
+export function* readingsOf(run: EncodedRun): Generator<View> {
+  // what stands before it may be of the alphabet too
+  for (let from = 0; from < (run.encoding === "base64" ? 4 : 2); from++) {
+    const bytes =
+      run.encoding === "base64" ? textBytes(run.digits, from) : hexBytes(evenFrom(run.digits, from));
+    if (bytes === null || bytes.length < 4) continue;
+    const share = printable(bytes) / bytes.length;
+    if (share < 0.4) continue;
+    const text = utf8Of(bytes);
+    if (share >= 0.8 || !text.includes("\uFFFD")) yield { text, source: () => run };
+  }
 }
 
 /** Runs of percent-encoded bytes are UTF-8 together; a plus is a blank, as in forms. */
@@ -53,7 +85,10 @@ function* unescaped(text: string, pattern: RegExp, decode: (given: string) => Pi
   if (at === 0) return;
   copyTo(text.length);
   // an escape is never cut: one that is half in a match goes whole
-  yield { text: out, source: ({ start, end }) => ({ start: starts[start]!, end: ends[end - 1]! }) };
+  yield {
+    text: out,
+    source: ({ start, end }) => ({ start: starts[start]!, end: ends[end - 1]! }),
+  };
 }
 
 function percentPieces(given: string): Piece[] {
@@ -111,45 +146,46 @@ function entityText(escaped: string): string {
   return point <= 0x10ffff ? String.fromCodePoint(point) : "\uFFFD";
 }
 
-function* hexadecimal(text: string): Generator<View> {
-  for (const { index, 0: run } of text.matchAll(/[0-9a-fA-F]{8,}/g)) {
-    const whole = { start: index, end: index + run.length };
-    for (const from of [0, 1]) {
-      const digits = run.slice(from, run.length - ((run.length - from) % 2));
-      yield* readable(hexBytes(digits), whole);
-    }
-  }
+function evenFrom(digits: string, from: number): string {
+  return digits.slice(from, digits.length - ((digits.length - from) % 2));
 }
 
 /** Long lines that follow each other are one text, as in mail (RFC 2045 section 6.8). */
 const BASE64 = /[A-Za-z0-9+/_-]{60,}(?:\r?\n[A-Za-z0-9+/_-]{4,})+={0,2}|[A-Za-z0-9+/_-]{8,}={0,2}/g;
 
-function* base64(text: string): Generator<View> {
-  for (const { index, 0: run } of text.matchAll(BASE64)) {
-    const whole = { start: index, end: index + run.length };
-    const digits = run
-      .replace(/[\r\n=]/g, "")
-      .replaceAll("-", "+")
-      .replaceAll("_", "/");
-    // what stands before it may be of the alphabet too
-    for (let from = 0; from < 4; from++) yield* readable(base64Bytes(digits.slice(from)), whole);
+/** By the code of a digit its value. */
+const DIGITS = new Uint8Array(128);
+for (const [value, digit] of [
+  ..."ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/",
+].entries()) {
+  DIGITS[digit.charCodeAt(0)] = value;
+}
+
+/** How many of the first bytes tell noise from text. */
+const SAMPLE_BYTES = 12;
+
+/** The bytes of base64 from a digit on; null where they begin as noise does. */
+function textBytes(digits: string, from: number): Uint8Array | null {
+  const length = Math.floor(((digits.length - from) * 6) / 8);
+  const bytes = new Uint8Array(length);
+  let [bits, held, at] = [0, 0, 0];
+  for (let i = from; i < digits.length; i++) {
+    bits = ((bits << 6) | DIGITS[digits.charCodeAt(i)]!) & 0xffff;
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    bytes[at++] = bits >> held;
+    if (at === SAMPLE_BYTES && printable(bytes.subarray(0, at)) < 0.4 * at) return null;
   }
+  return bytes;
 }
 
-function base64Bytes(digits: string): Uint8Array {
-  const whole = digits.length % 4 === 1 ? digits.slice(0, -1) : digits;
-  return Uint8Array.from(atob(whole), (char) => char.charCodeAt(0));
-}
-
-/** A word that was never encoded decodes to noise, in which nothing needs to be looked for. */
-function* readable(bytes: Uint8Array, whole: Span): Generator<View> {
-  if (bytes.length < 4) return;
-  let printable = 0;
-  for (const byte of bytes)
-    if ((byte >= 0x20 && byte < 0x7f) || byte === 0x0a || byte === 0x0d || byte === 0x09) printable++;
-  const text = utf8Of(bytes);
-  const noise = text.includes("\uFFFD") ? 0.8 : 0.4;
-  if (printable >= noise * bytes.length) yield { text, source: () => whole };
+function printable(bytes: Uint8Array): number {
+  let count = 0;
+  for (const byte of bytes) {
+    if ((byte >= 0x20 && byte < 0x7f) || byte === 0x0a || byte === 0x0d || byte === 0x09) count++;
+  }
+  return count;
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });

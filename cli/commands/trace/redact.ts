@@ -4,6 +4,7 @@ import { redactFile } from "#trace/node/redact-file.ts";
 import { BUILT_IN_PATTERNS, patternLines, patternOf } from "#trace/redaction/patterns.ts";
 import { type Command, examples, note, printJson, usageError } from "../../program.ts";
 import { byteCount, paintFor, plainLine, table } from "../../terminal.ts";
+import { progress } from "../../trace-files.ts";
 
 type Options = { output: string; piiFields?: string; patterns?: string[]; report?: boolean; json?: boolean };
 
@@ -45,7 +46,10 @@ async function run(file: string, options: Options): Promise<void> {
     throw usageError(`${given.length} patterns are given; at most ${LIMITS.redactionPatterns} are taken`);
   }
   const patterns = given.map((text, index) => patternOf(text, index + 1));
-  const redacted = await redactFile(file, options.output, { fields: named, patterns });
+  const shown = progress("redacting");
+  const onEvent = (reading: string, seq: number) => shown.at(`${file}, ${reading}`, seq - 1);
+  const redacted = await redactFile(file, options.output, { fields: named, patterns, onEvent });
+  shown.end();
   if (options.json) return printJson({ file: options.output, ...redacted });
   const counts = Object.entries(redacted.counts);
   if (options.report && counts.length > 0) {

@@ -77,8 +77,20 @@ const FINAL: Fields = {
   extra: isObject,
 };
 
-// biome-ignore lint/suspicious/noExplicitAny: a document from outside
-export function checkAtif(document: any): void {
+type Member = Record<string, never>;
+type Document = Member & {
+  agent: Member;
+  final_metrics?: Member;
+  steps: (Member & {
+    step_id: number;
+    source: string;
+    tool_calls?: (Member & { tool_call_id: string })[];
+    observation?: { results: (Member & { source_call_id?: string })[] };
+    metrics?: Member;
+  })[];
+};
+
+export function checkAtif(document: Document): void {
   fields(document, ROOT, ["schema_version", "agent", "steps"]);
   fields(document.agent, AGENT, ["name", "version"]);
   if (document.final_metrics !== undefined) fields(document.final_metrics, FINAL, []);

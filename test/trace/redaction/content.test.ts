@@ -89,6 +89,10 @@ describe("a value that stands under a field goes wherever else it stands", () =>
     ["in base64 of its percent escapes", Buffer.from(encodeURIComponent(SECRET)).toString("base64")],
     ["in percent escapes of its base64", encodeURIComponent(bytes.toString("base64"))],
     [
+      "in base64 among other bytes",
+      Buffer.concat([Buffer.alloc(200, 0x91), bytes, Buffer.alloc(201, 0xe2)]).toString("base64"),
+    ],
+    [
       "in base64 over two lines",
       Buffer.from(`${"-".repeat(50)}${SECRET}${"-".repeat(30)}`)
         .toString("base64")
