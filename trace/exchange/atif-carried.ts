@@ -34,22 +34,24 @@ export function carriedEvent(event: TraceEvent, isStepMessage: boolean): string 
 
 /** The trace that the document was made of; null where it carries none, or not the whole of it any more. */
 export function carriedTrace(document: JsonDocument, steps: JsonNode[]): ImportedTrace | null {
-  const headerNode = memberOf(memberOf(memberOf(document.root, "extra"), "dsec"), "trace");
-  if (headerNode === null) return null;
+  const carried = memberOf(memberOf(document.root, "extra"), "dsec");
+  const headerNode = memberOf(carried, "trace");
+  const countNode = memberOf(carried, "events");
+  if (headerNode === null || countNode?.kind !== "number") return null;
   const parsed = parseLine(document, headerNode);
   if (parsed.kind !== "header") return null;
   const shown = new ShownCalls(document, steps);
   const events: { seq: number; event: TimedEvent }[] = [];
   for (const step of steps) {
-    const carried = memberOf(memberOf(memberOf(step, "extra"), "dsec"), "events");
-    for (const node of itemsOf(carried)) {
+    for (const node of itemsOf(memberOf(memberOf(memberOf(step, "extra"), "dsec"), "events"))) {
       const event = shown.fill(node, step);
       if (event === null) return null;
       events.push(event);
     }
   }
   events.sort((one, other) => one.seq - other.seq);
-  if (events.length === 0 || events.some(({ seq }, index) => seq !== index + 1)) return null;
+  const isWhole = events.length === Number(document.textOf(countNode));
+  if (!isWhole || events.some(({ seq }, index) => seq !== index + 1)) return null;
   return { header: parsed.header as NewTraceHeader, events: events.map(({ event }) => event) };
 }
 

@@ -40,16 +40,18 @@ async function* givenBack(header: TraceHeader, events: AsyncIterable<TraceEvent>
 
 async function* madeOf(header: TraceHeader, events: AsyncIterable<TraceEvent>): AsyncGenerator<string> {
   const agent = { name: header.image ?? header.source, version: "unknown" };
-  const carried = `{"dsec":{"trace":${jsonOf({ type: "trace", ...header })}}}`;
   const ids = `"session_id":${JSON.stringify(header.task_id ?? header.trace_id)},"trajectory_id":${JSON.stringify(header.trace_id)}`;
   yield `{"schema_version":"${ATIF_VERSION}",${ids},"agent":${JSON.stringify(agent)},"steps":[`;
   const maker = new StepMaker(header.started_wall_us !== 0);
   let written = 0;
+  let count = 0;
   for await (const event of events) {
+    count++;
     maker.add(event);
     for (const step of maker.finished()) yield `${written++ === 0 ? "" : ","}${step}`;
   }
   for (const step of maker.rest()) yield `${written++ === 0 ? "" : ","}${step}`;
+  const carried = `{"dsec":{"events":${count},"trace":${jsonOf({ type: "trace", ...header })}}}`;
   yield `],"final_metrics":${JSON.stringify(maker.finalMetrics(written))},"extra":${carried}}\n`;
 }
 

@@ -55,6 +55,7 @@ class Spans {
   /** The open spans, the innermost last. */
   readonly #open: OpenSpan[] = [];
   readonly #rootEvents: string[] = [];
+  #count = 0;
   #firstUs: number | null = null;
   #lastUs = 0;
 
@@ -65,6 +66,7 @@ class Spans {
 
   /** The text of the span that this event ends. */
   take(event: TraceEvent): string | null {
+    this.#count++;
     this.#firstUs = Math.min(this.#firstUs ?? event.wall_us, event.wall_us);
     this.#lastUs = Math.max(this.#lastUs, event.wall_us);
     switch (event.type) {
@@ -104,6 +106,7 @@ class Spans {
     const attributes = [
       attribute("gen_ai.operation.name", stringValue("invoke_agent")),
       attribute("gen_ai.conversation.id", stringValue(this.#header.trace_id)),
+      attribute("dsec.events", anyValue(this.#count, "events")!),
     ];
     const start = this.#firstUs ?? this.#header.started_wall_us;
     return `{${this.#ids(ROOT, null)},"name":"invoke_agent","kind":${INTERNAL},${times(start, this.#lastUs)},"attributes":[${attributes}],"events":[${this.#rootEvents}]}`;

@@ -53,9 +53,11 @@ function ownTrace(
     throw document.refused("dsec.trace is not the header of a trace of version 1");
   }
   const events: Placed[] = [];
+  let count: unknown = null;
   for (const scope of itemsOf(memberOf(resource, "scopeSpans"))) {
     for (const span of itemsOf(memberOf(scope, "spans"))) {
       const attributes = memberOf(span, "attributes");
+      count = attributeValue(attributes, "dsec.events", document) ?? count;
       const start = placed(attributes, memberOf(span, "startTimeUnixNano"), document, "");
       if (start !== null) events.push(start);
       const end = endOf(start, attributes, span, document);
@@ -68,7 +70,10 @@ function ownTrace(
   }
   events.sort((one, other) => one.seq - other.seq);
   const gap = events.findIndex(({ seq }, index) => seq !== index + 1);
-  if (gap >= 0) throw document.refused(`event ${gap + 1} is missing: the export is not whole`);
+  if (gap >= 0 || events.length !== count) {
+    const missing = gap >= 0 ? gap + 1 : events.length + 1;
+    throw document.refused(`event ${missing} is missing: the export is not whole`);
+  }
   return {
     header: { started_wall_us: 0, ...header } as NewTraceHeader,
     events: events.map(({ event }) => event),

@@ -230,6 +230,30 @@ describe("a trace with events of every type", () => {
     expect(back!.chainHead).toBe(segment.chainHead);
   });
 
+  test("that lost its end on the way is told from a whole one", async () => {
+    const segment = await writtenTrace({ header: HEADER, events: EVENTS });
+    const atif = JSON.parse(await exported(segment, "atif"));
+    atif.steps.pop();
+    const [foreign] = await importedFrom(JSON.stringify(atif), "atif");
+    expect(foreign!.header.source).toBe("atif");
+    const otlp = JSON.parse(await exported(segment, "otlp"));
+    const { spans } = otlp.resourceSpans[0].scopeSpans[0];
+    // the step that holds all else ends with the last event
+    spans.splice(spans.length - 2, 1);
+    await expect(importedFrom(JSON.stringify(otlp), "otlp")).rejects.toThrow(/event 1 is missing/);
+    const late = await writtenTrace({ header: HEADER, events: EVENTS.slice(9, 11) });
+    const two = JSON.parse(await exported(late, "otlp"));
+    two.resourceSpans[0].scopeSpans[0].spans.at(-1).events.pop();
+    await expect(importedFrom(JSON.stringify(two), "otlp")).rejects.toThrow(/event 2 is missing/);
+  });
+
+  test.each(["jsonl", "atif", "otlp"] as const)("of no events comes back from %s", async (format) => {
+    const segment = await writtenTrace({ header: HEADER, events: [] });
+    const [back] = await importedFrom(await exported(segment, format), format);
+    expect(back!.header).toEqual(segment.header);
+    expect(back!.count).toBe(0);
+  });
+
   test("has OTLP identifiers in hexadecimal and times as exact decimal strings", async () => {
     const segment = await writtenTrace({ header: HEADER, events: EVENTS });
     const { resourceSpans } = JSON.parse(await exported(segment, "otlp"));
