@@ -95,7 +95,13 @@ export const ERROR_STATUS = {
   // traces
   TRACE_CORRUPT: 422,
   TRACE_UNSUPPORTED: 422,
+  /** What comes before this part of a trajectory is not known; details.size says how far it is. */
+  TRACE_GAP: 409,
   QUERY_INVALID: 400,
+  /** A trace lacks what a replay would have to give. */
+  NOT_REPLAYABLE: 422,
+  /** A replayed agent asked for something else than what was recorded; details say what. */
+  REPLAY_DIVERGED: 409,
   TRACE_EXISTS: 409,
   TRACE_UNWRITABLE: 507,
   /** Only ever recorded: no write explains what a namespace holds. */

@@ -30,6 +30,7 @@ import {
   type ObservationsPoll,
 } from "#core/wire/observations.ts";
 import { type Policy, PolicySchema } from "#core/wire/policy.ts";
+import { TracePartResponseSchema } from "#core/wire/trace.ts";
 import { dialTunnel, type GatewayTunnel } from "./egress/gateway-tunnel.ts";
 import { GatewayClock } from "./gateway-clock.ts";
 import { type GatewayAnswer, GatewayConnections } from "./gateway-connections.ts";
@@ -131,6 +132,34 @@ export class GatewayClient {
       signal,
       waitMs: Math.ceil(content.size / TRANSFER_BYTES_PER_MS),
     });
+  }
+
+  /** Sends a part of a running attempt's trajectory; returns how far it is known there. TRACE_GAP where that is not so far. */
+  async sendTrajectory(
+    hold: Hold,
+    offset: number,
+    bytes: Uint8Array<ArrayBuffer>,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const path = `/v1/leases/${hold.lease_id}/trace?fence=${hold.fence}&offset=${offset}`;
+    const waitMs = Math.ceil(bytes.length / TRANSFER_BYTES_PER_MS);
+    return (await this.#json(TracePartResponseSchema, "POST", path, { body: bytes, signal, waitMs })).size;
+  }
+
+  /**
+   * What was recorded of an earlier attempt of the task whose lease is held: the newest, or the one that is named.
+   * OUTPUT_NOT_FOUND where there is none.
+   */
+  async earlierTrace(
+    hold: Hold,
+    attempt: number | null,
+    signal: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array>> {
+    const which = attempt === null ? "" : `&attempt=${attempt}`;
+    const path = `/v1/leases/${hold.lease_id}/trace?fence=${hold.fence}${which}`;
+    const waitMs = LIMITS.eventLogBytes / TRANSFER_BYTES_PER_MS;
+    const response = await this.#call("GET", path, { signal, waitMs });
+    return response.body ?? new Blob([]).stream();
   }
 
   /** The content of an artifact as it comes; the caller checks its digest. */

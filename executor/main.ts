@@ -30,6 +30,7 @@ import { renewLeases } from "./renew.ts";
 import { isPassing, untilAnswered } from "./retry.ts";
 import { type AttemptEvent, type RunParts, runAttempt } from "./run.ts";
 import { Collector } from "./trace/collector.ts";
+import { LiveTrajectories } from "./trace/live.ts";
 import { trajectoriesIn } from "./trace/paths.ts";
 
 export type ExecutorOptions = {
@@ -208,13 +209,15 @@ class RunningExecutor implements Executor {
           name === "host" ? { kind: "host" } : { kind: "erofs", path: (await images.find(name)).path },
       },
     });
+    const { trajectories: _left, ...parts } = made;
     this.#parts = {
-      ...made,
+      ...parts,
       channels,
       authorities: new AuthorityStock(),
       hostViewDigest: made.hostDigest,
       leases,
       live: new LiveEvents((events) => this.#sendEvents(events)),
+      trajectories: new LiveTrajectories(client, signal),
       dataDirectory: made.options.dataDirectory,
       closing: signal,
       onFailure,

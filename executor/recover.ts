@@ -1,7 +1,10 @@
 import type { AttemptFolder } from "./attempt-folder.ts";
 import { deliver, failLease } from "./deliver.ts";
-import type { GatewayClient } from "./gateway-client.ts";
+import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
+import { untilAnswered } from "./retry.ts";
 import type { Collector } from "./trace/collector.ts";
+import { sendTrajectory } from "./trace/live.ts";
+import { isOf } from "./trace/paths.ts";
 
 /**
  * Answers for what an earlier life of this executor left in its attempt folders, after the launcher has removed the
@@ -14,29 +17,35 @@ export async function recoverAttempts(options: {
   /** What was being recorded. */
   trajectories: string[];
   collector: Pick<Collector, "sealLeft">;
-  client: Pick<GatewayClient, "putBlob" | "complete" | "fail">;
+  client: Pick<GatewayClient, "putBlob" | "complete" | "fail" | "sendTrajectory">;
   signal: AbortSignal;
   onFailure: (error: unknown) => void;
 }): Promise<void> {
-  for (const trajectory of options.trajectories) {
-    // Up to its last whole flush: that much is known of what happened, and stays on this host.
-    await options.collector.sealLeft(trajectory).catch(options.onFailure);
-  }
-  for (const folder of options.folders) {
+  const { folders, trajectories, signal, onFailure } = options;
+  const ofFolder = (folder: AttemptFolder) =>
+    trajectories.find((path) => folder.hold !== null && isOf(path, folder.hold));
+  const unfinished = new Set(folders.map(ofFolder));
+  const seal = (path: string) => options.collector.sealLeft(path).catch(onFailure);
+  for (const path of trajectories) if (!unfinished.has(path)) await seal(path);
+  for (const folder of folders) {
+    const trajectory = ofFolder(folder);
     try {
-      await recoverAttempt(folder, options);
+      await recoverAttempt(folder, trajectory, options);
       await folder.remove();
     } catch (error) {
-      if (options.signal.aborted) return; // the next life tries again
-      options.onFailure(error);
+      if (signal.aborted) return; // the next life tries again
+      onFailure(error);
     }
+    if (trajectory !== undefined) await seal(trajectory);
   }
 }
 
 async function recoverAttempt(
   folder: AttemptFolder,
-  options: Omit<Parameters<typeof recoverAttempts>[0], "folders" | "trajectories" | "collector">,
+  trajectory: string | undefined,
+  options: Parameters<typeof recoverAttempts>[0],
 ): Promise<void> {
+  const { client, signal } = options;
   const finish = await folder.readFinish();
   if (finish !== null) {
     await deliver(finish, folder, { ...options, flushed: Promise.resolve() });
@@ -44,6 +53,15 @@ async function recoverAttempt(
   }
   const { hold } = folder;
   if (hold === null) return; // nothing of ours
+  if (trajectory !== undefined) {
+    // The next attempt is to know all that this one did.
+    await sendTrajectory(trajectory, 0, Number.POSITIVE_INFINITY, (offset, bytes) =>
+      untilAnswered(() => client.sendTrajectory(hold, offset, bytes, signal), { signal }),
+    ).catch((error: unknown) => {
+      if (signal.aborted) throw error;
+      if (!isLeaseLost(error)) options.onFailure(error);
+    });
+  }
   const message = "the executor ended while the attempt ran";
   await failLease(hold, { message, evidence: null }, options);
 }

@@ -23,10 +23,12 @@ import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
 import { captureStream, type LiveSink } from "./output-stream.ts";
 import { planLaunch } from "./plan.ts";
+import type { LiveTrajectories } from "./trace/live.ts";
 import { ProcessRecord } from "./trace/process-record.ts";
 
 export type SandboxParts = {
   live: LiveEvents;
+  trajectories: LiveTrajectories;
   launcher: Pick<Launcher, "launch">;
   artifacts: ArtifactCache;
   channels: Channels;
@@ -77,6 +79,7 @@ export async function runInSandbox(
   const inputs: Digest[] = [];
   let channel: Channel | null = null;
   let egress: Egress | null = null;
+  let unfollow = () => {};
   const acquireInputs = async () => {
     const paths: string[] = [];
     for (const { artifact } of lease.spec.inputs) {
@@ -87,6 +90,7 @@ export async function runInSandbox(
   };
   const openDoors = async () => {
     channel = await parts.channels.open(lease, folder.path);
+    unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
     egress = await Egress.prepare(lease, folder.path, channel, parts, signal);
     return { channel, egress };
   };
@@ -120,6 +124,7 @@ export async function runInSandbox(
     const record = await (channel as Channel).close(parts.closing).catch(() => null);
     throw record === null ? error : new Interrupted(error, record);
   } finally {
+    unfollow();
     await (egress as Egress | null)?.close();
     if (channel !== null) await parts.channels.end(channel);
     for (const digest of inputs) parts.artifacts.release(digest);

@@ -198,6 +198,29 @@ export type Store = {
   // attestations
   listAttestations(taskId: TaskId, keyId: KeyId | null): Promise<Attestation[]>;
 
+  // trajectories: what running attempts have sent of their recordings
+  /**
+   * Appends a part at its place; `size` is how far the trajectory is known then. One that is known already changes
+   * nothing. LEASE_*, TRACE_GAP where what comes before it is missing.
+   */
+  appendTrajectory(
+    executorId: ExecutorId,
+    hold: Hold,
+    part: { offset: number; size: number; digest: Digest },
+  ): Promise<{ size: number }>;
+  /** Of a task's attempts, the newest first, and whether they are held; that which is held also before it has sent anything. */
+  listTrajectories(
+    taskId: TaskId,
+    keyId: KeyId | null,
+  ): Promise<{ fence: number; attempt: number; size: number; held: boolean }[]>;
+  /** Parts that hold bytes from the offset on, in order. */
+  listTrajectoryParts(
+    taskId: TaskId,
+    fence: number,
+    offset: number,
+    limit: number,
+  ): Promise<{ offset: number; size: number; digest: Digest }[]>;
+
   /** Counts by state, for metrics. */
   countTasks(): Promise<Record<TaskState, number>>;
   /** Rejects with STORE_UNAVAILABLE when the database does not answer. */
@@ -206,7 +229,12 @@ export type Store = {
 };
 
 /** What can be waited for. A wake-up says only "look again": it may come late, twice or for nothing. */
-export type Topic = "queue" | `task:${TaskId}` | `cancel:${ExecutorId}` | `observe:${ExecutorId}`;
+export type Topic =
+  | "queue"
+  | `task:${TaskId}`
+  | `trace:${TaskId}`
+  | `cancel:${ExecutorId}`
+  | `observe:${ExecutorId}`;
 
 /** Wakes long polls and event streams, in this process or across instances. Polling underneath bounds what is missed. */
 export type Wake = {

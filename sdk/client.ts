@@ -30,6 +30,7 @@ import {
   TaskSchema,
 } from "#core/wire/tasks.ts";
 import { followEvents } from "./task-events.ts";
+import { followTrajectoryBytes } from "./task-trajectory.ts";
 import { createTransport, type Transport, type TransportOptions } from "./transport.ts";
 
 export type ClientOptions = TransportOptions;
@@ -157,6 +158,14 @@ function taskCalls(transport: Transport) {
     /** The sealed trace of one attempt, the newest unless it is named; `dsec trace validate` checks it. */
     async trace(id: string, { attempt }: { attempt?: number } = {}): Promise<ReadableStream<Uint8Array>> {
       return (await bytes(id, "/trace", attempt === undefined ? {} : { attempt: String(attempt) })).body!;
+    },
+
+    /**
+     * The trajectory of a running attempt, the newest unless it is named, as its bytes come to the gateway; ends with the
+     * attempt. Its last events are in the sealed trace alone.
+     */
+    followTrace(id: string, given: { attempt?: number } & Signalled = {}): AsyncGenerator<Uint8Array> {
+      return followTrajectoryBytes(transport, path(id, "/trace"), given);
     },
 
     /** Puts an observation into the running sandbox: its agent is given it with its next answer. */

@@ -41,6 +41,10 @@ const SUBCOMMANDS: Record<string, { summary: string; load: () => Promise<{ defin
     summary: "say where time, room and memory go",
     load: () => import("./trace/analyze.ts"),
   },
+  tail: {
+    summary: "show what a running task does, as it does it",
+    load: () => import("./trace/tail.ts"),
+  },
   diff: { summary: "compare two traces", load: () => import("./trace/diff.ts") },
 };
 

@@ -1,6 +1,6 @@
 /** How much of what happens in a task's sandbox is recorded. */
 import { z } from "zod";
-import { strict } from "./common.ts";
+import { FenceSchema, strict } from "./common.ts";
 
 export const TRACE_LEVELS = ["full", "error_only", "dynamic"] as const;
 
@@ -17,7 +17,21 @@ export const TraceSpecSchema = strict({
 });
 export type TraceSpec = z.output<typeof TraceSpecSchema>;
 
-/** Which attempt's trace is asked for; without it the newest. */
+const attempt = z.coerce.number().int().min(1).optional();
+const offset = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).default(0);
+const fence = z.coerce.number().pipe(FenceSchema);
+
+/** Which attempt's recording is asked for, the newest where none is named, and of a trajectory from which byte on. */
 export const TraceQuerySchema = z.strictObject({
-  attempt: z.coerce.number().int().min(1).optional(),
+  attempt,
+  offset,
+  follow: z
+    .enum(["true", "false"])
+    .default("false")
+    .transform((text) => text === "true"),
 });
+export const LeaseTraceQuerySchema = z.strictObject({ fence, attempt, offset });
+
+export const TracePartQuerySchema = z.strictObject({ fence, offset });
+/** How many bytes of the trajectory are known. */
+export const TracePartResponseSchema = z.object({ size: z.number().int().min(0) });

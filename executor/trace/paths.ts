@@ -20,6 +20,11 @@ export function tracePathOf(trajectory: string): string {
   return `${trajectory.slice(0, -TRAJECTORY.length)}${TRACE}`;
 }
 
+/** Whether the trajectory is of an attempt under the lease. */
+export function isOf(trajectory: string, { lease_id }: Pick<Lease, "lease_id">): boolean {
+  return trajectory.endsWith(`-${lease_id}${TRAJECTORY}`);
+}
+
 /** What was being recorded when an earlier life of the executor ended. */
 export async function trajectoriesIn(directory: string): Promise<string[]> {
   const found: string[] = [];

@@ -1,18 +1,32 @@
-/** What was recorded of a task's attempts. */
+/** What was recorded of a task's attempts: sealed once they end, and as far as it has come while they run. */
 import { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { decodeJwt } from "jose";
 import { DsecError } from "#core/errors.ts";
 import type { Digest, KeyId, TaskId } from "#core/ids.ts";
-import { type AttestationClaims, AttestationClaimsSchema } from "#core/wire/attestations.ts";
-import { TraceQuerySchema } from "#core/wire/trace.ts";
+import { LIMITS } from "#core/limits.ts";
+import { isFinal } from "#core/task.ts";
+import { AttestationClaimsSchema, type TraceSummary } from "#core/wire/attestations.ts";
+import {
+  LeaseTraceQuerySchema,
+  TracePartQuerySchema,
+  TracePartResponseSchema,
+  TraceQuerySchema,
+} from "#core/wire/trace.ts";
 import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
-import { content } from "../reply.ts";
+import { content, contentDisposition, json } from "../reply.ts";
+import { rawBody } from "../request.ts";
+import { holdOf, LeaseParams } from "./lease-ends.ts";
 import { TaskParams } from "./tasks.ts";
+import { type Trajectory, trajectoryStream } from "./trajectory-stream.ts";
+
+const BYTES = "application/octet-stream";
 
 export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>();
+  const { store, blobs } = gateway;
 
   serve(
     app,
@@ -21,54 +35,148 @@ export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
       method: "get",
       path: "/v1/tasks/{id}/trace",
       tag: "tasks",
-      summary: "Download the trace of a task",
+      summary: "Download or follow the trace of a task",
       description:
-        "The sealed recording of one attempt, the newest unless `attempt` says which. Its count, chain head and digest are in that attempt's attestation. Attempts that failed have theirs too.",
+        "The recording of one attempt, the newest unless `attempt` says which. Of an attempt that was attested, also a failed one, it is the sealed file that the attestation names; of any other as much of the trajectory as its executor has sent. With `follow` the trajectory's bytes come as they are sent, from `offset` on, until the attempt ends. DSEC-Attempt says which attempt it is, DSEC-Trace whether it is sealed or open.",
       access: ["tasks", "admin"],
       params: TaskParams,
       query: TraceQuerySchema,
-      responses: { 200: { description: "the file, unchanged", body: "application/octet-stream" } },
+      waits: true,
+      responses: { 200: { description: "the bytes", body: BYTES } },
     },
     async (c, { caller, params, query }) => {
       const id = params.id as TaskId;
-      const { attempt, trace } = (await attestedClaims(gateway, id, ownerOf(caller), query.attempt)).dsec;
-      if (trace === null) {
-        throw new DsecError(
-          "OUTPUT_NOT_FOUND",
-          `attempt ${attempt} of ${id} came to no sandbox: nothing was recorded`,
-        );
-      }
+      const owner = ownerOf(caller);
+      if (!query.follow)
+        return send(c, id, wanted(id, await recordings(id, owner), query.attempt), query.offset);
+      // Asked for now, so that a task which is not there, or not the caller's, is an answer and not an empty stream.
+      await store.getTask(id, owner);
+      const next = async (): Promise<Trajectory | null> => {
+        const known = await recordings(id, owner);
+        const found = known.find(({ attempt }) => query.attempt === undefined || attempt === query.attempt);
+        if (found !== undefined) return found;
+        return isFinal((await store.getTask(id, owner)).state) ? null : NOT_BEGUN;
+      };
+      const headers = {
+        "Content-Type": BYTES,
+        "Cache-Control": "no-store, no-transform",
+        "X-Accel-Buffering": "no",
+      };
+      if (c.req.method === "HEAD") return c.body(null, 200, headers);
+      return c.body(trajectoryStream(gateway, c, id, { from: query.offset, next }), 200, headers);
+    },
+  );
+
+  serve(
+    app,
+    gateway,
+    {
+      method: "post",
+      path: "/v1/leases/{id}/trace",
+      tag: "leases",
+      summary: "Send a part of a running attempt's trajectory",
+      description:
+        "`offset` is the part's place in the file, which only grows. A part that is known already changes nothing; one that leaves a gap is TRACE_GAP, whose details say how far the trajectory is known.",
+      access: ["executor"],
+      params: LeaseParams,
+      query: TracePartQuerySchema,
+      body: "bytes",
+      responses: { 200: { description: "how far it is known now", body: TracePartResponseSchema } },
+    },
+    async (c, { caller, params, query }) => {
+      const hold = holdOf(params.id, query.fence);
+      await store.findLease(caller.executorId, hold);
+      const part = await blobs.put(null, rawBody(c, LIMITS.trajectoryPartBytes), LIMITS.trajectoryPartBytes);
+      if (part.size === 0)
+        throw new DsecError("INVALID_REQUEST", "a part of a trajectory has at least one byte");
+      return json(
+        c,
+        await store.appendTrajectory(caller.executorId, hold, { offset: query.offset, ...part }),
+      );
+    },
+  );
+
+  serve(
+    app,
+    gateway,
+    {
+      method: "get",
+      path: "/v1/leases/{id}/trace",
+      tag: "leases",
+      summary: "Download what was recorded of an earlier attempt",
+      description:
+        "For the executor that holds the task now: the newest attempt before its own, or the one that `attempt` names. The same bytes and headers as for the task's owner.",
+      access: ["executor"],
+      params: LeaseParams,
+      query: LeaseTraceQuerySchema,
+      responses: { 200: { description: "the bytes", body: BYTES } },
+    },
+    async (c, { caller, params, query }) => {
+      const { taskId, fence } = await store.findLease(caller.executorId, holdOf(params.id, query.fence));
+      const earlier = (await recordings(taskId, null)).filter((recording) => recording.fence < fence);
+      return send(c, taskId, wanted(taskId, earlier, query.attempt), query.offset);
+    },
+  );
+
+  /** Of each attempt that is recorded in any way, the newest first. */
+  async function recordings(id: TaskId, owner: KeyId | null): Promise<Recording[]> {
+    const [attestations, trajectories] = await Promise.all([
+      store.listAttestations(id, owner),
+      store.listTrajectories(id, owner),
+    ]);
+    const found = new Map<number, Recording>();
+    for (const trajectory of trajectories) found.set(trajectory.fence, { ...trajectory, trace: null });
+    for (const { fence, jwt } of attestations) {
+      // Our own signature, made from the evidence and kept beside it.
+      const { attempt, trace } = AttestationClaimsSchema.parse(decodeJwt(jwt)).dsec;
+      found.set(fence, { size: 0, ...found.get(fence), fence, attempt, held: false, trace });
+    }
+    return [...found.values()].sort((a, b) => b.fence - a.fence);
+  }
+
+  async function send(c: Context, id: TaskId, recording: Recording, offset: number): Promise<Response> {
+    const { attempt, fence, size, trace } = recording;
+    c.header("DSEC-Attempt", String(attempt));
+    c.header("DSEC-Trace", trace === null ? "open" : "sealed");
+    if (trace !== null) {
       const missing = () =>
         new DsecError(
           "OUTPUT_NOT_FOUND",
           `the trace of attempt ${attempt} of ${id} is no longer in the blob store`,
         );
       const name = `${id}-${attempt}.trace`;
-      return content(c, gateway.blobs, { digest: trace.digest as Digest, size: trace.size, name, missing });
-    },
-  );
+      return content(c, blobs, { digest: trace.digest as Digest, size: trace.size, name, missing });
+    }
+    const headers = {
+      "Content-Type": BYTES,
+      "Content-Disposition": contentDisposition(`${id}-${attempt}.traj`),
+      "Content-Length": String(Math.max(0, size - offset)),
+      "Cache-Control": "no-store",
+    };
+    if (c.req.method === "HEAD") return c.body(null, 200, headers);
+    const next = async () => ({ fence, size, held: false });
+    return c.body(trajectoryStream(gateway, c, id, { from: offset, next }), 200, headers);
+  }
 
   return app;
 }
 
-/** What was attested of an attempt; of the newest that was, where none is named. */
-async function attestedClaims(
-  { store }: Gateway,
-  id: TaskId,
-  owner: KeyId | null,
-  attempt: number | undefined,
-): Promise<AttestationClaims> {
-  // Our own signatures, made from the evidence and kept beside it; the newest first.
-  const attested = (await store.listAttestations(id, owner)).map(({ jwt }) =>
-    AttestationClaimsSchema.parse(decodeJwt(jwt)),
-  );
-  const found = attested.find(({ dsec }) => attempt === undefined || dsec.attempt === attempt);
+type Recording = Trajectory & { fence: number; attempt: number; trace: TraceSummary | null };
+
+/** A task that waits for its first attempt. */
+const NOT_BEGUN: Trajectory = { fence: null, size: 0, held: true };
+
+function wanted(id: TaskId, recordings: Recording[], attempt: number | undefined): Recording {
+  const kept = recordings.filter(({ trace, size }) => trace !== null || size > 0);
+  const found = kept.find((recording) => attempt === undefined || recording.attempt === attempt);
   if (found !== undefined) return found;
-  const { state } = await store.getTask(id, owner);
-  const attempts = attested.map(({ dsec }) => dsec.attempt).join(", ");
-  const which = attempt === undefined ? "no attempt of it" : `attempt ${attempt} of it never`;
-  throw new DsecError(
-    "OUTPUT_NOT_FOUND",
-    `${id} is ${state} and ${which} ended under a living executor; ${attempts === "" ? "wait for its end" : `there are traces of ${attempts}`}`,
-  );
+  const [newest] = recordings;
+  const of = attempt === undefined ? id : `attempt ${attempt} of ${id}`;
+  const why =
+    kept.length > 0
+      ? `there are those of ${kept.map((recording) => recording.attempt).join(", ")}`
+      : newest?.held
+        ? "it runs, and what it does has not come here yet; follow it"
+        : "no attempt of it came to a sandbox";
+  throw new DsecError("OUTPUT_NOT_FOUND", `nothing is recorded of ${of}: ${why}`);
 }

@@ -359,3 +359,17 @@ export const observations = pgTable(
     index("observations_waiting").on(table.taskId).where(sql`received_fence is null`),
   ],
 );
+
+/** What running attempts have sent of their trajectories: pieces of a file that grows, each content of its own. */
+export const trajectoryParts = pgTable(
+  "trajectory_parts",
+  {
+    taskId: text("task_id").notNull(),
+    fence: bigint("fence", { mode: "number" }).notNull(),
+    atBytes: bigint("at_bytes", { mode: "number" }).notNull(),
+    attempt: integer("attempt").notNull(),
+    sizeBytes: integer("size_bytes").notNull(),
+    digest: text("digest").notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.taskId, table.fence, table.atBytes] })],
+);

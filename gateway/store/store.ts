@@ -12,6 +12,7 @@ import { receiptStore } from "./receipts.ts";
 import { secretStore } from "./secrets.ts";
 import type { Sql } from "./sql.ts";
 import { taskStore } from "./tasks.ts";
+import { trajectoryStore } from "./trajectories.ts";
 
 /** What each part of the store works with. */
 export type StoreContext = {
@@ -37,6 +38,7 @@ export function createStore(context: StoreContext): Store {
     ...secretStore(context),
     ...observationStore(context),
     ...attestationStore(context),
+    ...trajectoryStore(context, leases),
     async ping() {
       try {
         await sql.query("select 1");

@@ -39,6 +39,7 @@ const NESTED = [
   "trace report",
   "trace analyze",
   "trace diff",
+  "trace tail",
 ];
 
 test("every subcommand explains itself with examples", async () => {

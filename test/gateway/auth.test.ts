@@ -45,6 +45,8 @@ const ACCESS: Record<string, (Scope | "executor")[]> = {
   "POST /v1/leases/{id}/start": ["executor"],
   "PUT /v1/leases/{id}/blobs/{digest}": ["executor"],
   "POST /v1/leases/{id}/complete": ["executor"],
+  "POST /v1/leases/{id}/trace": ["executor"],
+  "GET /v1/leases/{id}/trace": ["executor"],
   "POST /v1/leases/{id}/fail": ["executor"],
   "POST /v1/leases/{id}/release": ["executor"],
   "POST /v1/executors/enrol": ["executors:enrol"],

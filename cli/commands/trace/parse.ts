@@ -1,10 +1,10 @@
 import { DsecError } from "#core/errors.ts";
-import { summaryOf } from "#trace/analysis/summary.ts";
 import { decodeEvent } from "#trace/events/codec.ts";
-import { type EventType, SECTIONS, type Section, type TraceEvent } from "#trace/events/event.ts";
+import { SECTIONS, type Section, type TraceEvent } from "#trace/events/event.ts";
 import { type Command, examples, Option, usageError, wholeNumber } from "../../program.ts";
-import { paintFor, plainLine, type Style } from "../../terminal.ts";
-import { LinePrinter, type NamedSegment, recordedJson, seconds, segmentsIn } from "../../trace-segments.ts";
+import { paintFor, plainLine } from "../../terminal.ts";
+import { LinePrinter, type NamedSegment, recordedJson, segmentsIn } from "../../trace-segments.ts";
+import { Timeline } from "../../trace-timeline.ts";
 
 type Options = {
   section?: Section[];
@@ -100,17 +100,7 @@ async function printJsonSegment(
   await printer.print("]}");
 }
 
-const STYLES: { [T in EventType]?: Style } = {
-  tool_call_start: "cyan",
-  tool_call_end: "cyan",
-  plan_step: "bold",
-  reward: "green",
-  error: "red",
-  rollback: "yellow",
-};
-
 async function printTimeline(named: NamedSegment, options: Options, printer: LinePrinter): Promise<void> {
-  const paint = paintFor(process.stdout);
   const { header, state, count } = named.segment;
   const started = new Date(header.started_wall_us / 1000).toISOString();
   const of = header.task_id === null ? "" : `, task ${header.task_id} attempt ${header.attempt}`;
@@ -119,23 +109,6 @@ async function printTimeline(named: NamedSegment, options: Options, printer: Lin
       `${named.file}: ${header.trace_id} (${header.source})${of}, ${state}, ${count} events, started ${started}`,
     ),
   );
-  const tools = new Map<number, string>();
-  let depth = 0;
-  for await (const event of chosen(named, options)) {
-    if (event.type === "tool_call_start") tools.set(event.call, event.tool ?? event.kind);
-    if (event.type === "plan_step" && event.state === "ended") depth = Math.max(0, depth - 1);
-    const tool = "call" in event && event.call !== null ? (tools.get(event.call) ?? null) : null;
-    const style = isBad(event) ? "red" : (STYLES[event.type] ?? "dim");
-    const call = "call" in event && event.call !== null ? ` ${event.call}` : "";
-    const line =
-      `${String(event.seq).padStart(6)} ${paint("dim", seconds(event.t_us))} ${"  ".repeat(Math.min(depth, 20))}` +
-      `${paint(style, `${event.type}${call}`)} ${plainLine(summaryOf(event, tool))}`;
-    if (!(await printer.print(line))) return;
-    if (event.type === "plan_step" && event.state === "begun") depth++;
-    if (event.type === "tool_call_end") tools.delete(event.call);
-  }
-}
-
-function isBad(event: TraceEvent): boolean {
-  return event.type === "tool_call_end" && (event.is_error === true || event.state !== "answered");
+  const timeline = new Timeline(paintFor(process.stdout));
+  for await (const event of chosen(named, options)) if (!(await printer.print(timeline.line(event)))) return;
 }

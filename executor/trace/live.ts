@@ -1,0 +1,109 @@
+import { type FileHandle, open } from "node:fs/promises";
+import { DsecError } from "#core/errors.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Hold } from "#core/wire/leases.ts";
+import { type GatewayClient, isLeaseLost } from "../gateway-client.ts";
+import type { Recording } from "./collector.ts";
+
+/** A sandbox that ends sooner is known by its trace; nothing of it is sent before. */
+const BEGIN_AFTER_MS = 1_000;
+const EVERY_MS = 1_000;
+
+type Live = {
+  hold: Hold;
+  recording: Recording;
+  beganAtMs: number;
+  sentBytes: number;
+  state: "idle" | "sending" | "lost";
+};
+
+/**
+ * Sends what running sandboxes record to the gateway, about once a second, so that others can look on, and so that another
+ * executor knows what happened where this one is lost. It is a copy: what cannot be sent now is sent with the next.
+ */
+export class LiveTrajectories {
+  readonly #client: Pick<GatewayClient, "sendTrajectory">;
+  readonly #signal: AbortSignal;
+  readonly #live = new Set<Live>();
+  #timer: NodeJS.Timeout | null = null;
+
+  /** @param signal ends it */
+  constructor(client: Pick<GatewayClient, "sendTrajectory">, signal: AbortSignal) {
+    this.#client = client;
+    this.#signal = signal;
+    signal.addEventListener("abort", () => this.#stop(), { once: true });
+  }
+
+  /** Until what is returned is called. */
+  follow(hold: Hold, recording: Recording): () => void {
+    const live: Live = { hold, recording, beganAtMs: performance.now(), sentBytes: 0, state: "idle" };
+    this.#live.add(live);
+    if (!this.#signal.aborted) this.#timer ??= setInterval(() => this.#sendAll(), EVERY_MS).unref();
+    return () => {
+      this.#live.delete(live);
+      if (this.#live.size === 0) this.#stop();
+    };
+  }
+
+  #stop(): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#timer = null;
+  }
+
+  #sendAll(): void {
+    const nowMs = performance.now();
+    for (const live of this.#live) {
+      if (live.state !== "idle" || nowMs - live.beganAtMs < BEGIN_AFTER_MS) continue;
+      if (live.recording.flushedBytes > live.sentBytes) void this.#send(live);
+    }
+  }
+
+  async #send(live: Live): Promise<void> {
+    live.state = "sending";
+    try {
+      const { trajectoryPath, flushedBytes } = live.recording;
+      await sendTrajectory(trajectoryPath, live.sentBytes, flushedBytes, async (offset, bytes) => {
+        live.sentBytes = await this.#client.sendTrajectory(live.hold, offset, bytes, this.#signal);
+        return live.sentBytes;
+      });
+      live.state = "idle";
+    } catch (error) {
+      live.state = isLeaseLost(error) ? "lost" : "idle";
+    }
+  }
+}
+
+/**
+ * Sends a file's bytes in parts. Each goes from where the receiver says that it is.
+ * @param send returns how far the trajectory is known there
+ */
+export async function sendTrajectory(
+  path: string,
+  from: number,
+  end: number,
+  send: (offset: number, bytes: Uint8Array<ArrayBuffer>) => Promise<number>,
+): Promise<void> {
+  const file = await open(path, "r");
+  try {
+    for (let offset = from; offset < end; ) {
+      const bytes = await read(file, offset, Math.min(LIMITS.trajectoryPartBytes, end - offset));
+      if (bytes.length === 0) return;
+      offset = await send(offset, bytes).catch(knownBytes);
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** Where a gap would be left, the receiver has said how far it is. */
+function knownBytes(error: unknown): number {
+  const size = error instanceof DsecError && error.code === "TRACE_GAP" ? error.details?.size : null;
+  if (typeof size === "number") return size;
+  throw error;
+}
+
+async function read(file: FileHandle, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = new Uint8Array(length);
+  const { bytesRead } = await file.read(bytes, 0, length, offset);
+  return bytes.subarray(0, bytesRead);
+}
