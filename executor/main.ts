@@ -12,7 +12,6 @@ import { measureCapacity } from "./capacity.ts";
 import { Channels } from "./channel/channels.ts";
 import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
-import { AuthorityStock } from "./egress/authority-stock.ts";
 import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
 import { type Fetch, GatewayClient } from "./gateway-client.ts";
 import { imageNames, sendHeartbeats } from "./heartbeat.ts";
@@ -213,7 +212,6 @@ class RunningExecutor implements Executor {
     this.#parts = {
       ...parts,
       channels,
-      authorities: new AuthorityStock(),
       hostViewDigest: made.hostDigest,
       leases,
       live: new LiveEvents((events) => this.#sendEvents(events)),

@@ -13,7 +13,6 @@ import { measureFree } from "./capacity.ts";
 import type { Channel, ChannelRecord } from "./channel/channel.ts";
 import type { Channels } from "./channel/channels.ts";
 import { collectOutputs } from "./collect.ts";
-import type { AuthorityStock } from "./egress/authority-stock.ts";
 import { Egress } from "./egress/egress.ts";
 import { type Lived, wireText } from "./evidence.ts";
 import type { GatewayClient } from "./gateway-client.ts";
@@ -33,7 +32,6 @@ export type SandboxParts = {
   artifacts: ArtifactCache;
   channels: Channels;
   client: Pick<GatewayClient, "policy">;
-  authorities: AuthorityStock;
   dataDirectory: string;
   /** aborts when this executor ends, whatever is still to be delivered */
   closing: AbortSignal;
@@ -91,7 +89,7 @@ export async function runInSandbox(
   const openDoors = async () => {
     channel = await parts.channels.open(lease, folder.path);
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
-    egress = await Egress.prepare(lease, folder.path, channel, parts, signal);
+    egress = new Egress(lease, folder.path, channel, parts.client, signal);
     return { channel, egress };
   };
   try {

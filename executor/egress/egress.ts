@@ -1,12 +1,10 @@
-import { closeSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
+import { closeSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Lease } from "#core/wire/leases.ts";
 import type { LaunchPlan } from "#native/index.ts";
 import type { Channel } from "../channel/channel.ts";
 import type { GatewayClient } from "../gateway-client.ts";
-import type { Authority } from "./authority.ts";
-import type { AuthorityStock } from "./authority-stock.ts";
+import { Authority } from "./authority.ts";
 import { ChannelCalls } from "./channel-calls.ts";
 import { CurrentPolicy } from "./current-policy.ts";
 import { EGRESS_ENVIRONMENT, PROXY_PORT, TRUST_PATH, trustedCertificates } from "./environment.ts";
@@ -14,37 +12,26 @@ import { LoopbackProxy } from "./loopback-proxy.ts";
 
 /** The way out of one sandbox for programs that know nothing of DSec, from before its launch to after its end. */
 export class Egress {
-  readonly #authority: Authority;
+  readonly #authority = new Authority();
   readonly #calls: ChannelCalls;
   readonly #trustPath: string;
   #proxy: LoopbackProxy | null = null;
 
   /** @param directory the attempt's private folder, which goes with the attempt */
-  static async prepare(
+  constructor(
     lease: Lease,
     directory: string,
     channel: Pick<Channel, "calls" | "recorded" | "log">,
-    { client, authorities }: { client: Pick<GatewayClient, "policy">; authorities: AuthorityStock },
+    client: Pick<GatewayClient, "policy">,
     signal: AbortSignal,
-  ): Promise<Egress> {
+  ) {
     const { policy } = lease.spec;
-    const authority = await authorities.take();
-    const trustPath = join(directory, "ca.pem");
-    await writeFile(trustPath, trustedCertificates(authority, policy), { mode: 0o444 });
+    this.#trustPath = join(directory, "ca.pem");
+    writeFileSync(this.#trustPath, trustedCertificates(this.#authority, policy), { mode: 0o444 });
     const { calls, recorded, log } = channel;
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     const current = new CurrentPolicy(policy, () => client.policy(hold, signal));
-    return new Egress(
-      authority,
-      new ChannelCalls({ calls, recorded, log, policy: current, directory }),
-      trustPath,
-    );
-  }
-
-  private constructor(authority: Authority, calls: ChannelCalls, trustPath: string) {
-    this.#authority = authority;
-    this.#calls = calls;
-    this.#trustPath = trustPath;
+    this.#calls = new ChannelCalls({ calls, recorded, log, policy: current, directory });
   }
 
   /** The plan with what the proxy needs of it. The task's own variables go before ours. */

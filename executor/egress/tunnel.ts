@@ -33,7 +33,7 @@ export async function openTunnel(
     }
     const decision = judge(tunnel, first);
     if (!decision.allowed) return refused(decision, socket);
-    const secureContext = await authority.contextFor(tunnel.target.host);
+    const secureContext = authority.contextFor(tunnel.target.host);
     socket.unshift(bytes);
     const connection = new TLSSocket(socket as Socket, {
       isServer: true,

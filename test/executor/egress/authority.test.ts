@@ -15,15 +15,15 @@ import { trustedCertificates } from "#executor/egress/environment.ts";
 
 let authority: Authority;
 let folder: string;
-beforeAll(async () => {
-  authority = await Authority.create();
+beforeAll(() => {
+  authority = new Authority();
   folder = mkdtempSync(join(tmpdir(), "dsec-authority-"));
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The leaf that a handshake shows to a client which trusts `ca` and expects `name`; rejects as the client does. */
 async function leafShown(host: string, name: string, ca: string): Promise<X509Certificate> {
-  const secureContext = await authority.contextFor(canonicalHost(host));
+  const secureContext = authority.contextFor(canonicalHost(host));
   const server = createServer((socket) => {
     new TLSSocket(socket, { isServer: true, secureContext }).on("error", () => socket.destroy());
   });
@@ -63,7 +63,7 @@ describe("the authority of one sandbox", () => {
   }
 
   test("is nobody to those who trust another sandbox's, or the public authorities", async () => {
-    const other = await Authority.create();
+    const other = new Authority();
     for (const ca of [other.certificate, rootCertificates.join("\n")]) {
       await expect(leafShown("tools.test", "tools.test", ca)).rejects.toThrow(/unable to verify|self-signed/);
     }
@@ -110,11 +110,8 @@ describe("the authority of one sandbox", () => {
   });
 
   test("makes the certificate of a host once, and never two with one serial number", async () => {
-    const [one, again] = await Promise.all([
-      authority.contextFor(canonicalHost("once.test")),
-      authority.contextFor(canonicalHost("ONCE.test")),
-    ]);
-    expect(again).toBe(one);
+    const once = authority.contextFor(canonicalHost("once.test"));
+    expect(authority.contextFor(canonicalHost("ONCE.test"))).toBe(once);
     const hosts = Array.from({ length: 5 }, (_, index) => `serial${index}.test`);
     const leaves = await Promise.all(hosts.map((host) => leafShown(host, host, authority.certificate)));
     expect(new Set(leaves.map((leaf) => leaf.serialNumber)).size).toBe(5);

@@ -151,7 +151,7 @@ export class EgressUnderTest {
   readonly #sockets = new Set<Socket>();
 
   static async start(): Promise<EgressUnderTest> {
-    return new EgressUnderTest(await testLauncher(), await Authority.create());
+    return new EgressUnderTest(await testLauncher(), new Authority());
   }
 
   private constructor(host: TestLauncher, upstreamAuthority: Authority) {
@@ -183,9 +183,7 @@ export class EgressUnderTest {
   #names() {
     return {
       SNICallback: (name: string, done: (error: Error | null, context?: never) => void) => {
-        this.upstreamAuthority
-          .contextFor(canonicalHost(name))
-          .then((context) => done(null, context as never), done);
+        done(null, this.upstreamAuthority.contextFor(canonicalHost(name)) as never);
       },
     };
   }
@@ -194,7 +192,7 @@ export class EgressUnderTest {
   async proxy(
     policy: unknown,
   ): Promise<{ calls: DirectCalls; proxy: LoopbackProxy; authority: Authority; port: number }> {
-    const authority = await Authority.create();
+    const authority = new Authority();
     const calls = new DirectCalls(this.upstreamAuthority);
     calls.policyValue = policy;
     const proxy = await LoopbackProxy.start({ host: "127.0.0.1", port: 0 }, authority, calls);
@@ -207,7 +205,7 @@ export class EgressUnderTest {
     policy: unknown,
     files: Record<string, string> = {},
   ): Promise<Ended & { calls: DirectCalls }> {
-    const authority = await Authority.create();
+    const authority = new Authority();
     const calls = new DirectCalls(this.upstreamAuthority);
     calls.policyValue = policy;
     const trust = join(
