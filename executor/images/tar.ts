@@ -2,9 +2,10 @@ import { spawn } from "node:child_process";
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { Readable } from "node:stream";
-import { createGunzip, createZstdDecompress } from "node:zlib";
+import { createGunzip } from "node:zlib";
 import { extract, type Header } from "tar-stream";
 import { DsecError } from "#core/errors.ts";
+import { unpackZstd } from "#trace/node/unpack-zstd.ts";
 import { invalid, RootWriter } from "./root-writer.ts";
 
 /** Unpacks a tar archive (ustar, GNU or pax; plain, gzip, xz or zstd) into an empty folder, member by member. */
@@ -24,7 +25,7 @@ export async function extractTar(
       if (writer.members % 5_000 === 0) onProgress(`unpacked ${writer.members} files`);
     }
   } catch (cause) {
-    if (cause instanceof DsecError) throw cause;
+    if (cause instanceof DsecError && cause.code !== "TRACE_CORRUPT") throw cause;
     throw new DsecError(
       "IMAGE_INVALID",
       `${archive} is not a whole tar archive: ${(cause as Error).message}`,
@@ -71,7 +72,9 @@ async function openArchive(path: string): Promise<Readable> {
   await file.read(magic, 0, magic.length, 0).finally(() => file.close());
   const bytes = createReadStream(path, { highWaterMark: 1024 * 1024 });
   if (magic.subarray(0, 2).equals(Buffer.from([0x1f, 0x8b]))) return through(bytes, createGunzip());
-  if (magic.readUInt32LE(0) === 0xfd2fb528) return through(bytes, createZstdDecompress());
+  if (magic.readUInt32LE(0) === 0xfd2fb528) {
+    return Readable.from(unpackZstd(bytes, path), { objectMode: false });
+  }
   if (magic.equals(Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00]))) {
     bytes.destroy();
     return unxz(path);

@@ -1,12 +1,7 @@
-import { PassThrough, pipeline, Readable, type Transform } from "node:stream";
-import {
-  constants,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createInflateRaw,
-  createZstdDecompress,
-} from "node:zlib";
+import { Duplex, PassThrough, pipeline, Readable, type Transform } from "node:stream";
+import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw } from "node:zlib";
+import { DsecError } from "#core/errors.ts";
+import { unpackZstd } from "#trace/node/unpack-zstd.ts";
 
 /** What is asked for. A coding that is not asked for is decoded all the same, where it is known. */
 export const ACCEPT_ENCODING = "gzip, br, zstd";
@@ -42,12 +37,14 @@ const DECODERS = {
   gzip: () => createGunzip(),
   "x-gzip": () => createGunzip(),
   br: () => createBrotliDecompress(),
-  zstd: () => createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: 27 } }),
+  // one or more frames (RFC 8878 section 3)
+  zstd: () => Duplex.from((source: AsyncIterable<Uint8Array>) => unpackZstd(source, "the body")),
   deflate: () => new Deflate(),
 };
 
 /** Whether an error is a decoder's: zlib, Brotli and Zstandard have codes of their own, unlike sockets. */
 export function isDecodingError(error: unknown): boolean {
+  if (error instanceof DsecError) return error.code === "TRACE_CORRUPT";
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" && /^(Z_|ERR__ERROR|ERR_BROTLI|ERR_PADDING|ZSTD_)/.test(code);
 }

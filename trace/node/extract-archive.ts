@@ -6,10 +6,11 @@ import { digestOf } from "#core/json.ts";
 import { type ArchiveMember, readIndex } from "#trace/archive/index.ts";
 import { checkTarHeader, padded, tarHeader } from "#trace/archive/tar.ts";
 import type { Source } from "#trace/format/walk.ts";
+import { corruptArchive, frameDoesNotUnpack } from "./corrupt-archive.ts";
 import { nodeEngine } from "./engine.ts";
 import { Folder } from "./folder.ts";
 import { foreignFiles, listForeign } from "./foreign-archive.ts";
-import { corruptArchive, unpackFrame } from "./unpack-frame.ts";
+import { unpackFrame } from "./unpack-zstd.ts";
 
 export type Extracted = { name: string; size: number };
 
@@ -120,12 +121,17 @@ async function* unpacked(
   archive: string,
 ): AsyncGenerator<Uint8Array> {
   let total = 0;
-  for await (const bytes of unpackFrame(frame, archive)) {
-    total += bytes.length;
-    if (total > mostBytes) {
-      throw corruptArchive(archive, `member ${JSON.stringify(member.name)} unpacks to more than its size`);
+  try {
+    for await (const bytes of unpackFrame(frame)) {
+      total += bytes.length;
+      if (total > mostBytes) {
+        throw corruptArchive(archive, `member ${JSON.stringify(member.name)} unpacks to more than its size`);
+      }
+      yield bytes;
     }
-    yield bytes;
+  } catch (cause) {
+    if (cause instanceof DsecError) throw cause;
+    throw frameDoesNotUnpack(archive, cause);
   }
 }
 

@@ -4,9 +4,9 @@ import { extract } from "tar-stream";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { MemberNames } from "#trace/archive/member-name.ts";
-import { FrameCutter, type FramePart } from "#trace/archive/zstd-frames.ts";
 import type { Source } from "#trace/format/walk.ts";
-import { corruptArchive, unpackFrame } from "./unpack-frame.ts";
+import { corruptArchive, frameDoesNotUnpack } from "./corrupt-archive.ts";
+import { unpackZstd } from "./unpack-zstd.ts";
 
 /**
  * All members, once it is clear that each may be extracted.
@@ -65,13 +65,9 @@ async function* entriesOf(source: Source) {
 
 /** The content of all frames, one after another. */
 async function* allContent(source: Source): AsyncGenerator<Uint8Array> {
-  const parts = partsOf(source);
   let total = 0;
-  for (;;) {
-    const first = await parts.next();
-    if (first.done) return;
-    if (first.value.kind === "end") continue;
-    for await (const bytes of unpackFrame(frameFrom(first.value.bytes, parts), source.name)) {
+  try {
+    for await (const bytes of unpackZstd(piecesOf(source), source.name)) {
       total += bytes.length;
       if (total > source.size * LIMITS.archiveExpansion) {
         throw corruptArchive(
@@ -81,22 +77,16 @@ async function* allContent(source: Source): AsyncGenerator<Uint8Array> {
       }
       yield bytes;
     }
-  }
-}
-
-async function* frameFrom(first: Uint8Array, parts: AsyncGenerator<FramePart>): AsyncGenerator<Uint8Array> {
-  yield first;
-  for (let part = await parts.next(); !part.done && part.value.kind === "bytes"; part = await parts.next()) {
-    yield part.value.bytes;
+  } catch (cause) {
+    if (cause instanceof DsecError) throw cause;
+    throw frameDoesNotUnpack(source.name, cause);
   }
 }
 
 const PIECE_BYTES = 256 * 1024;
 
-async function* partsOf(source: Source): AsyncGenerator<FramePart> {
-  const cutter = new FrameCutter(source.name);
+async function* piecesOf(source: Source): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < source.size; at += PIECE_BYTES) {
-    yield* cutter.push(await source.read(at, Math.min(PIECE_BYTES, source.size - at)));
+    yield await source.read(at, Math.min(PIECE_BYTES, source.size - at));
   }
-  cutter.end();
 }
