@@ -124,6 +124,10 @@ test("after SIGKILL every process dies at once, and the next life leaves nothing
       (event) => event.type === "state" && event.state === "succeeded",
     );
     expect(finals).toHaveLength(1);
+    // The next life has sent on what the killed one recorded, so that whoever asks later knows what happened.
+    const first = await rig.client.send("GET", `/v1/tasks/${id}/trace?attempt=1`);
+    const { state, events } = await readTrace(new Uint8Array(await first.arrayBuffer()));
+    expect([state, events]).toMatchObject(["open", [{ type: "process" }, { type: "output" }]]);
   }
 });
 
