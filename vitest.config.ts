@@ -7,6 +7,15 @@ const times = { testTimeout: 60_000, hookTimeout: 120_000 } as const;
 /** Fresh process for each file. */
 const common = { pool: "forks", ...times } as const;
 
+/** Parts of the executor that need no sandbox, and so no place of their own in the line of those that do. */
+const withoutSandbox = [
+  "test/executor/memory/{memory,routes,sqlite-database,store}.test.ts",
+  "test/executor/messages/**/*.test.ts",
+  "test/executor/images/import.test.ts",
+  "test/executor/egress/{authority,client-hello,current-policy,decisions,spool}.test.ts",
+  "test/executor/{artifact-cache,glob,identity,output-stream,plan}.test.ts",
+];
+
 // workerd is run on this machine alone.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 process.env.WRANGLER_SEND_METRICS ??= "false";
@@ -23,7 +32,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "unit",
-          include: ["test/{core,trace,gateway,sdk,cli,tidy}/**/*.test.ts"],
+          include: ["test/{core,trace,gateway,sdk,cli,tidy}/**/*.test.ts", ...withoutSandbox],
         },
       },
       // needs root, namespaces and cgroups
@@ -32,6 +41,7 @@ export default defineConfig({
           ...common,
           name: "linux",
           include: ["test/{native,executor}/**/*.test.ts"],
+          exclude: withoutSandbox,
           fileParallelism: false,
         },
       },
