@@ -8,9 +8,13 @@ import type { TaskRequest } from "#core/wire/tasks.ts";
 /** What a config module may set of a task. */
 const MEMBERS = [
   ...["tools", "policy", "tool_timeout_ms", "plan_step_timeout_ms", "job", "memory"],
-  ...["env", "outputs", "resources", "timeout_ms", "labels", "retries"],
+  ...["env", "outputs", "resources", "timeout_ms", "labels", "retries", "trace"],
 ] as const;
-export type SandboxConfig = Partial<Pick<TaskRequest, (typeof MEMBERS)[number]>>;
+type Trace = TaskRequest["trace"];
+export type SandboxConfig = Partial<Pick<TaskRequest, Exclude<(typeof MEMBERS)[number], "trace">>> & {
+  /** How much is recorded, also decided by a function of its own. */
+  trace?: Trace | ((context: ConfigContext) => Trace | Promise<Trace>);
+};
 
 /** What a config function is called with: the task as the command line describes it, and the environment. */
 export type ConfigContext = { task: TaskRequest; env: Readonly<Record<string, string | undefined>> };
@@ -23,11 +27,15 @@ export type ConfigContext = { task: TaskRequest; env: Readonly<Record<string, st
 export async function withSandboxConfig(task: TaskRequest, path: string): Promise<TaskRequest> {
   const file = resolve(path);
   if (!existsSync(file)) throw invalid(path, "is not there");
+  const context: ConfigContext = { task, env: process.env };
   let given: unknown;
+  let trace: unknown;
   try {
     const module = (await import(pathToFileURL(file).href)) as { default?: unknown };
     given = module.default;
-    if (typeof given === "function") given = await given({ task, env: process.env } satisfies ConfigContext);
+    if (typeof given === "function") given = await given(context);
+    trace = (given as SandboxConfig | null)?.trace;
+    if (typeof trace === "function") trace = await trace(context);
   } catch (cause) {
     throw invalid(path, `failed: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
   }
@@ -40,6 +48,7 @@ export async function withSandboxConfig(task: TaskRequest, path: string): Promis
   return {
     ...config,
     ...task,
+    ...(trace === undefined ? {} : { trace: { ...(trace as Trace), ...task.trace } }),
     env: { ...config.env, ...task.env },
     labels: { ...config.labels, ...task.labels },
     resources: { ...config.resources, ...task.resources },

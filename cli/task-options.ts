@@ -5,6 +5,7 @@ import { type Command, Option } from "commander";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
+import { TRACE_LEVELS } from "#core/wire/trace.ts";
 import type { Client } from "#sdk/client.ts";
 import { collect, usageError, wholeNumber } from "./program.ts";
 import { withSandboxConfig } from "./sandbox-config.ts";
@@ -26,6 +27,7 @@ export type TaskOptions = {
   nonce?: string;
   stdin?: boolean;
   config?: string;
+  trace?: (typeof TRACE_LEVELS)[number];
 };
 
 /** Where the agent of a task may look for an input that was given without a place. */
@@ -66,6 +68,9 @@ export function addTaskOptions(command: Command): Command {
     .option("-l, --label <name=value>", "label to find the task by; repeatable", collect)
     .option("--nonce <text>", "repeated in the attestation, which proves that it was made for this task")
     .option("--config <file>", "a module with the task's tools and policy, such as sandbox.config.ts")
+    .addOption(
+      new Option("--trace <level>", "how much of what happens is recorded").choices([...TRACE_LEVELS]),
+    )
     .option("--stdin", "read standard input to its end and give it to the command (otherwise it has none)");
 }
 
@@ -100,6 +105,7 @@ export async function taskRequest(
     ...(options.priority === undefined ? {} : { priority: options.priority }),
     ...(options.retries === undefined ? {} : { retries: options.retries }),
     ...(options.nonce === undefined ? {} : { nonce: options.nonce }),
+    ...(options.trace === undefined ? {} : { trace: { level: options.trace } }),
     ...(options.stdin ? { stdin: readStdin() } : {}),
   };
   return options.config === undefined ? request : withSandboxConfig(request, options.config);

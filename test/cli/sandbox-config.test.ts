@@ -40,6 +40,19 @@ test("what the command line says goes before the config, member by member", asyn
   });
 });
 
+test("how much is recorded is said by a value, or decided by a function of its own, and the command line goes before it", async () => {
+  const fixed = `export default { trace: { level: "error_only", memory_snapshot_interval: 10 } };`;
+  expect((await load(fixed)).trace).toEqual({ level: "error_only", memory_snapshot_interval: 10 });
+  expect((await load(fixed, { trace: { level: "full" } })).trace).toEqual({
+    level: "full",
+    memory_snapshot_interval: 10,
+  });
+  const decided = `type Context = { task: { labels?: Record<string, string> } };
+    export default { trace: async ({ task }: Context) => ({ level: task.labels?.debug ? "full" : "dynamic" }) };`;
+  expect((await load(decided)).trace).toEqual({ level: "dynamic" });
+  expect((await load(decided, { labels: { debug: "1" } })).trace).toEqual({ level: "full" });
+});
+
 test.each([
   ["export default 7;", /must have an object/],
   ["export default () => null;", /must have an object/],
