@@ -87,6 +87,10 @@ export const LIMITS = {
   recordedArgumentsBytes: 64 * 1024,
   recordedAnswerBytes: 1024 * 1024,
   recordedSpecBytes: 768 * 1024,
+  /** Kept in all of what one attempt's proxied calls answered: downloads are not to fill its log. */
+  recordedProxyBytes: 64 * 1024 * 1024,
+  /** How long a replayed call waits for those that were answered before it began. */
+  replayOrderMs: 5_000,
   /** A namespace up to here stands whole in snapshots and beside errors. */
   recordedMemoryBytes: 256 * 1024,
   /** Characters kept beside an error of each of its last three calls, sent and received, and of its stack. */
@@ -122,6 +126,24 @@ export const LIMITS = {
   traceFooterBytes: 64 * 1024 * 1024,
   /** Numbers of calls and of plan steps that the index goes to. */
   traceIndexNumber: 4_000_000,
+
+  // answers that are completions of a model
+  /** A whole answer, and one event of a streamed one; larger ones pass, and are not read along. */
+  completionBytes: 8 * 1024 * 1024,
+  completionEventBytes: 1024 * 1024,
+  /** What the answers of one sandbox that are being read along hold together. */
+  completionsHeldBytes: 32 * 1024 * 1024,
+  completionChoices: 128,
+  completionToolCalls: 256,
+  /** Of all tool calls of one answer together; what goes beyond is cut off. */
+  completionArgumentsChars: 1024 * 1024,
+  completionNameChars: 256,
+  /** Of one answer that are recorded with their log-probabilities. */
+  completionTokens: 262_144,
+  tokenTextChars: 512,
+  /** Texts of tokens that one trace gives numbers to, and their characters together. */
+  vocabularyTexts: 131_072,
+  vocabularyChars: 4 * 1024 * 1024,
 
   // the loopback proxy of one sandbox
   egressConnections: 128,
@@ -211,6 +233,9 @@ export const LIMITS = {
   /** Calls that the report on one trace shows, and characters of each text in it. */
   reportCalls: 10_000,
   reportTextChars: 16 * 1024,
+  /** Texts in one page, and traces that a page on many holds whole. */
+  reportPageChars: 24 * 1024 * 1024,
+  reportPageTraces: 250,
   /** Traces that a report lists; all of them count. */
   reportTraces: 10_000,
   /** Features of a trace, and failed traces that are compared pairwise. */
