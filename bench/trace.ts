@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { constants, zstdCompressSync } from "node:zlib";
 import { median, percentile } from "#bench/support/figures.ts";
+import { recording } from "#bench/support/recording.ts";
 import { searching } from "#bench/support/trace-search.ts";
 import { SHARED_FOLDER } from "#test/support/shared.ts";
 import { decodeEvent, encodeEvent } from "#trace/events/codec.ts";
@@ -32,6 +33,7 @@ export async function run(
       ...(await sizes(runs, folder, say)),
       ...memoryDeltas(runs, say),
       ...(await writing(runs, folder, say)),
+      ...(await recording(bodiesOf(runs), folder, say)),
       ...(await seeking(folder, quick ? 100 : 1000, say)),
       ...(await searching(runs, folder, quick ? 40_000_000 : 200_000_000, say)),
     };
@@ -145,7 +147,7 @@ async function writing(
   folder: string,
   say: (line: string) => void,
 ): Promise<Record<string, number>> {
-  const events = runs.flatMap((run) => run.events).map(({ t_us, wall_us, ...body }) => body as EventBody);
+  const events = bodiesOf(runs);
   const [header] = runs.map((run) => run.header);
   const [writes, reads, decodes]: number[][] = [[], [], []];
   for (let round = 0; round < 6; round++) {
@@ -187,6 +189,10 @@ async function writing(
     `events/s of one core: ${figures.written_per_s} written, ${figures.read_per_s} read, ${figures.decoded_per_s} decoded`,
   );
   return figures;
+}
+
+function bodiesOf(runs: Run[]): EventBody[] {
+  return runs.flatMap((run) => run.events).map(({ t_us, wall_us, ...body }) => body as EventBody);
 }
 
 /** Opens the file anew for each step, and reads the event that begins it. */

@@ -42,8 +42,8 @@ export async function withSandboxConfig(task: TaskRequest, path: string): Promis
   if (given === null || typeof given !== "object" || Array.isArray(given)) {
     throw invalid(path, "must have an object, or a function that returns one, as its default export");
   }
-  const config = given as SandboxConfig;
-  const unknown = Object.keys(config).filter((name) => !(MEMBERS as readonly string[]).includes(name));
+  const { trace: _decided, ...config } = given as SandboxConfig;
+  const unknown = Object.keys(given).filter((name) => !(MEMBERS as readonly string[]).includes(name));
   if (unknown.length > 0) throw invalid(path, `has ${unknown.join(", ")}; it may have ${MEMBERS.join(", ")}`);
   return {
     ...config,

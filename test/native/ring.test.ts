@@ -3,11 +3,13 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, expect, test } from "vitest";
-import { BUILD_DIRECTORY } from "#native/addon.ts";
 import { Ring, RingCollector } from "#native/index.ts";
 import { buildNativeChecks } from "./sandboxes.ts";
 
-beforeAll(buildNativeChecks);
+let programs: string;
+beforeAll(() => {
+  programs = buildNativeChecks();
+});
 
 const RING_BYTES = 16 * 1024;
 
@@ -91,7 +93,7 @@ test("a record that is larger than a quarter of the ring is refused, naming the 
 function producer(ring: Ring, slot: number, records: number, threads = 1): ChildProcess {
   const descriptor = ring.descriptor;
   const stdio = ["ignore", "inherit", "inherit", descriptor] as const;
-  return spawn(`${BUILD_DIRECTORY}ring_producer`, ["3", String(slot), String(records), String(threads)], {
+  return spawn(`${programs}/ring_producer`, ["3", String(slot), String(records), String(threads)], {
     stdio: [...stdio],
   });
 }
