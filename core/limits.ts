@@ -106,6 +106,8 @@ export const LIMITS = {
   // traces
   /** One encoded event. */
   traceEventBytes: 16 * 1024 * 1024,
+  /** An event's time in microseconds, 142 years: the difference of any two is an exact sint64 in a double. */
+  traceTimeUs: 2 ** 52 - 1,
   /** What a block of events may unpack to; checked before it is unpacked. */
   traceBlockBytes: 19 * 1024 * 1024,
   traceBlockEvents: 65_536,

@@ -5,14 +5,12 @@
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { EVENT_TYPES, type EventBody, type EventType, type TraceEvent } from "./event.ts";
+import type { EventPlace } from "./place.ts";
 import { type Field, PLANS, type Plan } from "./plans.ts";
-import { WireReader, WireWriter } from "./wire.ts";
-
-/** When an event was: its number, its monotonic time, and how far the wall clock was from where that puts it. */
-export type Place = { seq: number; t_us: number; wall_skew_us: number };
+import { unzigzag, WireReader, WireWriter, zigzag } from "./wire.ts";
 
 /** The bytes that the chain is over. INVALID_REQUEST for text that UTF-8 cannot carry, which would read back as other text. */
-export function encodeEvent(body: EventBody, { seq, t_us, wall_skew_us }: Place): Uint8Array {
+export function encodeEvent(body: EventBody, { seq, t_us, wall_skew_us }: EventPlace): Uint8Array {
   return written(() => {
     writeField(SEQ, seq);
     writeField(T_US, t_us);
@@ -178,7 +176,7 @@ function writeValue(field: Field, value: unknown): void {
       else writer.varint(value as number);
       break;
     case "sint64":
-      writer.varint(zigzag(field, signed(field, value)));
+      writer.varint(zigzagged(field, signed(field, value)));
       break;
     case "bool":
       writer.varint(value === true ? 1 : 0);
@@ -297,14 +295,10 @@ function signed(field: Field, value: unknown): number {
   throw refused(field, `is ${String(value)}, no integer within 2^53 - 1`);
 }
 
-function zigzag(field: Field, value: number): number {
-  const zigzagged = value < 0 ? -2 * value - 1 : 2 * value;
-  if (!Number.isSafeInteger(zigzagged)) throw refused(field, `is ${value}, past 2^52`);
-  return zigzagged;
-}
-
-function unzigzag(unsigned: number): number {
-  return unsigned % 2 === 0 ? unsigned / 2 : -(unsigned + 1) / 2;
+function zigzagged(field: Field, value: number): number {
+  const unsigned = zigzag(value);
+  if (!Number.isSafeInteger(unsigned)) throw refused(field, `is ${value}, past 2^52`);
+  return unsigned;
 }
 
 function refused({ name }: Field, why: string): DsecError {

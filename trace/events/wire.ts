@@ -236,6 +236,16 @@ export function varintBytes(value: number): number {
   return count;
 }
 
+/** A signed integer within 2^52 as sint64 has it. */
+export function zigzag(value: number): number {
+  return value < 0 ? -2 * value - 1 : 2 * value;
+}
+
+/** Numbers beyond 32 bits too, which `>>>` would cut. */
+export function unzigzag(unsigned: number): number {
+  return unsigned % 2 === 0 ? unsigned / 2 : -(unsigned + 1) / 2;
+}
+
 /** @return the offset after it */
 export function writeVarint(bytes: Uint8Array, at: number, value: number): number {
   let rest = value;

@@ -1,93 +1,189 @@
-import type { DsecError } from "#core/errors.ts";
-import type { Digest } from "#core/ids.ts";
+/** What a zstd frame holds: Trace with one Block, whose places stand in lists before the rest of its events. */
 import { LIMITS } from "#core/limits.ts";
-import { decodeMessage, encodeMessage } from "#trace/events/codec.ts";
-import { SECTIONS, type Section, sectionOf } from "#trace/events/event.ts";
-import { type Peeked, peekEvent } from "#trace/events/peek.ts";
-import { varintBytes, WireReader, writeVarint } from "#trace/events/wire.ts";
+import { type Section, sectionOf } from "#trace/events/event.ts";
+import { type Peeked, peekBody } from "#trace/events/peek.ts";
+import { type EventPlace, placeBytes, writePlace } from "#trace/events/place.ts";
+import { unzigzag, varintBytes, WireReader, writeVarint, zigzag } from "#trace/events/wire.ts";
+import { type BlockHeader, sectionNumber, sectionOfNumber } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import { corruptAt, type Place, placed, unsupportedAt } from "./frames.ts";
 
-/** BlockHeader of proto/trace.proto. */
-export type BlockHeader = {
-  section: Section;
-  first_seq: number;
-  last_seq: number;
-  events: number;
-  first_t_us: number;
-  last_t_us: number;
-  compressed_bytes: number;
-  uncompressed_bytes: number;
-  frame_digest: Digest;
-  previous_digest: Digest;
-  chain_digest: Digest | null;
-  chain_seq: number | null;
+/** An event with its own encoding, which the chain is over. */
+export type RawEvent = EventPlace & Peeked & { bytes: Uint8Array };
+
+/** Events of one section: parallel lists. */
+export type BlockEvents = {
+  seqs: number[];
+  times: number[];
+  wallSkews: number[];
+  /** Their bytes after their places. */
+  bodies: Uint8Array[];
 };
 
-export type RawEvent = Peeked & { bytes: Uint8Array };
-
-export function encodeBlockHeader(header: BlockHeader): Uint8Array {
-  return encodeMessage("BlockHeader", { ...header, section: sectionNumber(header.section) });
-}
-
-/** @throws TRACE_CORRUPT, also for bounds that the header itself says are passed; TRACE_UNSUPPORTED */
-export function decodeBlockHeader(payload: Uint8Array, place: Place): BlockHeader {
-  let message: Omit<BlockHeader, "section"> & { section: number };
-  try {
-    message = decodeMessage("BlockHeader", payload, "block header") as typeof message;
-  } catch (cause) {
-    throw placed(cause, place);
-  }
-  const section = sectionOfNumber(message.section, place);
-  const { first_seq, last_seq, events, uncompressed_bytes, compressed_bytes } = message;
-  if (uncompressed_bytes > LIMITS.traceBlockBytes || compressed_bytes > LIMITS.traceBlockBytes) {
-    throw corruptAt(
-      place,
-      `the block has ${compressed_bytes} bytes that unpack to ${uncompressed_bytes}; at most ${LIMITS.traceBlockBytes} are read`,
-    );
-  }
-  if (events > LIMITS.traceBlockEvents) {
-    throw corruptAt(place, `the block has ${events} events; at most ${LIMITS.traceBlockEvents} are read`);
-  }
-  if (first_seq < 1 || events < 1 || last_seq - first_seq < events - 1) {
-    throw corruptAt(place, `the block says it holds ${events} events from ${first_seq} to ${last_seq}`);
-  }
-  if ((message.chain_seq === null) !== (message.chain_digest === null)) {
-    throw corruptAt(place, "the block has half of a chain mark");
-  }
-  return { ...message, section };
-}
-
-/** The content of one zstd frame: Trace with one Block. */
-export function encodeBlock(section: Section, events: readonly Uint8Array[]): Uint8Array {
-  let inner = 2;
-  for (const event of events) inner += 1 + varintBytes(event.length) + event.length;
+export function encodeBlock(section: Section, { seqs, times, wallSkews, bodies }: BlockEvents): Uint8Array {
+  const seqSteps = packed(SEQ_STEPS_TAG, stepsOf(seqs));
+  const timeSteps = packed(T_US_STEPS_TAG, stepsOf(times).map(zigzag));
+  const skews = wallSkews.some((skew) => skew !== 0)
+    ? packed(WALL_SKEWS_TAG, wallSkews.map(zigzag))
+    : NOTHING;
+  let inner = 2 + seqSteps.length + timeSteps.length + skews.length;
+  for (const { length } of bodies) inner += 1 + varintBytes(length) + length;
   const bytes = new Uint8Array(1 + varintBytes(inner) + inner);
   bytes[0] = BLOCKS_TAG;
   let at = writeVarint(bytes, 1, inner);
   bytes[at++] = SECTION_TAG;
   bytes[at++] = sectionNumber(section);
-  for (const event of events) {
+  for (const list of [seqSteps, timeSteps, skews]) {
+    bytes.set(list, at);
+    at += list.length;
+  }
+  for (const body of bodies) {
     bytes[at++] = EVENTS_TAG;
-    at = writeVarint(bytes, at, event.length);
-    bytes.set(event, at);
-    at += event.length;
+    at = writeVarint(bytes, at, body.length);
+    bytes.set(body, at);
+    at += body.length;
   }
   return bytes;
 }
 
+/** What header and index say of a block's events. */
+export type BlockFacts = Pick<
+  BlockHeader,
+  "section" | "first_seq" | "last_seq" | "first_t_us" | "last_t_us" | "events"
+>;
+
+/** A block whose places have been read and judged, and whose events are gone through one after another. */
+export class OpenBlock {
+  readonly seqs: readonly number[];
+  readonly times: readonly number[];
+  /** Null where all are zero. */
+  readonly wallSkews: readonly number[] | null;
+  /** After `next`, at the event's first byte. */
+  readonly reader: WireReader;
+  #place: Place;
+  #left: number;
+
+  /** @throws TRACE_CORRUPT where it isn't what its header says, TRACE_UNSUPPORTED */
+  constructor(content: Uint8Array, facts: BlockFacts, place: Place) {
+    const reader = new WireReader(content);
+    this.reader = reader;
+    this.#place = place;
+    this.#left = facts.events;
+    try {
+      if (reader.varint() !== BLOCKS_TAG || reader.delimited() !== content.length) {
+        throw corruptAt(place, "the frame's content is not one block");
+      }
+      if (reader.varint() !== SECTION_TAG || sectionOfNumber(reader.varint(), place) !== facts.section) {
+        throw corruptAt(place, `the block is not of section ${facts.section}, as its header says`);
+      }
+      this.seqs = this.#seqs(facts);
+      this.times = this.#times(facts);
+      this.wallSkews =
+        content[reader.at] === WALL_SKEWS_TAG
+          ? this.#list(WALL_SKEWS_TAG, "wall_skews_us", facts.events).map(unzigzag)
+          : null;
+    } catch (cause) {
+      throw placed(cause, place);
+    }
+  }
+
+  /** Goes to the next event, which must be there. @return the offset after it */
+  next(): number {
+    const { reader } = this;
+    if (reader.at >= reader.end) throw this.#otherEvents();
+    if (reader.varint() !== EVENTS_TAG) {
+      throw unsupportedAt(this.#place, "the block holds what this version does not know");
+    }
+    const end = reader.delimited();
+    if (--this.#left === 0 && end !== reader.end) throw this.#otherEvents();
+    return end;
+  }
+
+  #seqs({ events, first_seq, last_seq }: BlockFacts): number[] {
+    const seqs = this.#list(SEQ_STEPS_TAG, "seq_steps", events);
+    let seq = 0;
+    for (let at = 0; at < seqs.length; at++) {
+      const step = seqs[at]!;
+      if (step === 0) throw corruptAt(this.#place, `event ${seq} follows event ${seq}`);
+      seq += step;
+      seqs[at] = seq;
+    }
+    // sums only grow, so that this one bounds all
+    if (seqs[0] !== first_seq || seq !== last_seq) throw this.#otherEvents();
+    return seqs;
+  }
+
+  #times({ events, first_t_us, last_t_us }: BlockFacts): number[] {
+    const times = this.#list(T_US_STEPS_TAG, "t_us_steps", events);
+    let [t_us, first, last] = [0, Number.POSITIVE_INFINITY, 0];
+    for (let at = 0; at < times.length; at++) {
+      t_us += unzigzag(times[at]!);
+      if (t_us < 0 || t_us > LIMITS.traceTimeUs) throw this.#otherEvents();
+      if (t_us < first) first = t_us;
+      if (t_us > last) last = t_us;
+      times[at] = t_us;
+    }
+    if (first !== first_t_us || last !== last_t_us) throw this.#otherEvents();
+    return times;
+  }
+
+  #list(tag: number, name: string, count: number): number[] {
+    const { reader } = this;
+    if (reader.varint() !== tag) {
+      throw unsupportedAt(this.#place, `the block has no ${name} where this version puts them`);
+    }
+    const end = reader.delimited();
+    const values: number[] = [];
+    while (reader.at < end && values.length < count) values.push(reader.varint());
+    if (values.length !== count || reader.at !== end) {
+      throw corruptAt(this.#place, `the block's ${name} are not one for each of its ${count} events`);
+    }
+    return values;
+  }
+
+  #otherEvents(): Error {
+    return corruptAt(this.#place, "the block's events are not those that its header names");
+  }
+}
+
 /**
- * The block's events, each a view on its content. Of one that is asked for in part only these are judged: a seek should not
- * cost more for what it passes over.
+ * The block's events whose numbers are in the range, with their own encodings: views on one copy of them. The others are
+ * not looked at: a seek should not cost more for what it passes over.
  */
 export function decodeBlock(
   content: Uint8Array,
-  header: BlockHeader,
+  facts: BlockFacts,
   place: Place,
-  range: { fromSeq: number; toSeq: number },
+  { fromSeq, toSeq }: { fromSeq: number; toSeq: number },
 ): RawEvent[] {
+  const block = new OpenBlock(content, facts, place);
+  const { seqs, times, wallSkews, reader } = block;
   try {
-    return readBlock(content, header, place, range);
+    const found: { at: number; start: number; end: number }[] = [];
+    let size = 0;
+    for (let at = 0; at < seqs.length && seqs[at]! <= toSeq; at++) {
+      const end = block.next();
+      if (seqs[at]! >= fromSeq) {
+        found.push({ at, start: reader.at, end });
+        size += placeBytes(seqs[at]!, times[at]!, wallSkews?.[at] ?? 0) + end - reader.at;
+      }
+      reader.at = end;
+    }
+    const bytes = new Uint8Array(size);
+    let next = 0;
+    return found.map(({ at, start, end }): RawEvent => {
+      const [seq, t_us, wall_skew_us] = [seqs[at]!, times[at]!, wallSkews?.[at] ?? 0];
+      reader.at = start;
+      const { type, index } = peekBody(reader, end, seq);
+      if (sectionOf(type) !== facts.section) {
+        throw corruptAt(place, `event ${seq}, a ${type}, stands in section ${facts.section}`);
+      }
+      const first = next;
+      next = writePlace(bytes, first, seq, t_us, wall_skew_us);
+      bytes.set(content.subarray(start, end), next);
+      next += end - start;
+      return { seq, t_us, wall_skew_us, type, index, bytes: bytes.subarray(first, next) };
+    });
   } catch (cause) {
     throw placed(cause, place);
   }
@@ -110,84 +206,24 @@ export function unpack(frame: Uint8Array, header: BlockHeader, place: Place, eng
   return content;
 }
 
-export function sectionNumber(section: Section): number {
-  return SECTIONS.indexOf(section) + 1;
-}
-
-export function sectionOfNumber(number: number, place: Place): Section {
-  const section = SECTIONS[number - 1];
-  if (section === undefined) throw unsupportedAt(place, `section ${number} is not known to this version`);
-  return section;
-}
-
 const BLOCKS_TAG = 0x0a;
 const SECTION_TAG = 0x08;
-const EVENTS_TAG = 0x12;
+const SEQ_STEPS_TAG = 0x12;
+const T_US_STEPS_TAG = 0x1a;
+const WALL_SKEWS_TAG = 0x22;
+const EVENTS_TAG = 0x2a;
+const NOTHING = new Uint8Array(0);
 
-function readBlock(
-  content: Uint8Array,
-  header: BlockHeader,
-  place: Place,
-  { fromSeq, toSeq }: { fromSeq: number; toSeq: number },
-): RawEvent[] {
-  const reader = new WireReader(content);
-  if (reader.varint() !== BLOCKS_TAG || reader.delimited() !== content.length) {
-    throw corruptAt(place, "the frame's content is not one block");
-  }
-  if (reader.varint() !== SECTION_TAG || sectionOfNumber(reader.varint(), place) !== header.section) {
-    throw corruptAt(place, `the block is not of section ${header.section}, as its header says`);
-  }
-  const events: RawEvent[] = [];
-  let count = 0;
-  let seq = 0;
-  let [first_t_us, last_t_us] = [Number.POSITIVE_INFINITY, 0];
-  while (reader.at < reader.end && count < header.events && seq < toSeq) {
-    if (reader.varint() !== EVENTS_TAG) {
-      throw unsupportedAt(place, "the block holds what this version does not know");
-    }
-    const end = reader.delimited();
-    const peeked = fromSeq > header.first_seq ? seqAt(reader, end) : null;
-    count++;
-    if (peeked === null || peeked >= fromSeq) {
-      const event = eventIn(content.subarray(reader.at, end), header, place);
-      if (event.seq <= seq) throw corruptAt(place, `event ${event.seq} follows event ${seq}`);
-      seq = event.seq;
-      first_t_us = Math.min(first_t_us, event.t_us);
-      last_t_us = Math.max(last_t_us, event.t_us);
-      events.push(event);
-    }
-    reader.at = end;
-  }
-  const whole = events.length === header.events;
-  if (fromSeq <= header.first_seq && toSeq >= header.last_seq && !whole) throw otherEvents(place);
-  if (
-    whole &&
-    (reader.at < reader.end ||
-      events[0]!.seq !== header.first_seq ||
-      seq !== header.last_seq ||
-      first_t_us !== header.first_t_us ||
-      last_t_us !== header.last_t_us)
-  ) {
-    throw otherEvents(place);
-  }
-  return events;
+function stepsOf(values: readonly number[]): number[] {
+  return values.map((value, at) => value - (values[at - 1] ?? 0));
 }
 
-/** The number of the event that begins at the reader, as every writer puts it first; null where it isn't. */
-function seqAt({ bytes, at }: WireReader, end: number): number | null {
-  return bytes[at] === SEQ_TAG ? new WireReader(bytes, at + 1, end).varint() : null;
+/** A field with a packed list of numbers. */
+function packed(tag: number, values: readonly number[]): Uint8Array {
+  const length = values.reduce((sum, value) => sum + varintBytes(value), 0);
+  const bytes = new Uint8Array(1 + varintBytes(length) + length);
+  bytes[0] = tag;
+  let at = writeVarint(bytes, 1, length);
+  for (const value of values) at = writeVarint(bytes, at, value);
+  return bytes;
 }
-
-function eventIn(bytes: Uint8Array, header: BlockHeader, place: Place): RawEvent {
-  const { seq, t_us, type, index } = peekEvent(bytes);
-  if (sectionOf(type) !== header.section) {
-    throw corruptAt(place, `event ${seq}, a ${type}, stands in section ${header.section}`);
-  }
-  return { seq, t_us, type, index, bytes };
-}
-
-function otherEvents(place: Place): DsecError {
-  return corruptAt(place, "the block's events are not those that its header names");
-}
-
-const SEQ_TAG = 0x08;

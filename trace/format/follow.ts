@@ -3,7 +3,8 @@ import { LIMITS } from "#core/limits.ts";
 import { EventChain } from "#trace/events/chain.ts";
 import { decodeEvent, rawDigest } from "#trace/events/codec.ts";
 import type { TraceEvent } from "#trace/events/event.ts";
-import { decodeBlock, decodeBlockHeader, type RawEvent, unpack } from "./block.ts";
+import { decodeBlock, type RawEvent, unpack } from "./block.ts";
+import { decodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import {
   BLOCK_FRAME,

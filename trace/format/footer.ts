@@ -4,7 +4,7 @@ import { LIMITS } from "#core/limits.ts";
 import { encodeMessage } from "#trace/events/codec.ts";
 import { SECTIONS, type Section } from "#trace/events/event.ts";
 import { WireReader } from "#trace/events/wire.ts";
-import { sectionNumber } from "./block.ts";
+import { sectionNumber } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import {
   concatBytes,

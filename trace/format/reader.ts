@@ -2,7 +2,7 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Section } from "#trace/events/event.ts";
-import type { BlockHeader } from "./block.ts";
+import type { BlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import { type BlockPlace, decodeFooter, footerPayloadBytes } from "./footer.ts";
 import { corruptAt, FOOTER_FRAME, FRAME_HEAD_BYTES, TRAILER_BYTES, uint32At } from "./frames.ts";

@@ -5,7 +5,8 @@ import { EventChain } from "#trace/events/chain.ts";
 import { decodeEvent, rawDigest } from "#trace/events/codec.ts";
 import type { TraceEvent } from "#trace/events/event.ts";
 import { SECTIONS } from "#trace/events/event.ts";
-import { type BlockHeader, decodeBlock, decodeBlockHeader, type RawEvent, unpack } from "./block.ts";
+import { decodeBlock, OpenBlock, type RawEvent, unpack } from "./block.ts";
+import { decodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import type { BlockPlace, SeqIndex } from "./footer.ts";
 import { BLOCK_FRAME, corruptAt, FRAME_HEAD_BYTES, type Place, uint32At } from "./frames.ts";
@@ -76,8 +77,8 @@ export class TraceSegment {
     let expected = Math.max(1, fromSeq);
     const wanted = { sections, fromSeq: expected, toSeq: lastSeq };
     const read = async (block: BlockPlace) => {
-      const { content, header, place } = await this.#unpacked(block);
-      return decodeBlock(content, header, place, wanted);
+      const { content, place } = await this.#unpacked(block);
+      return decodeBlock(content, block, place, wanted);
     };
     for await (const batch of merge(this.blocks, read, wanted)) {
       if (whole) {
@@ -152,12 +153,19 @@ export class TraceSegment {
     return { events: this.count, chain_head: head };
   }
 
-  /** The block's content, as it was written: what a search goes through without making a list of its events. */
-  async content(block: BlockPlace): Promise<Uint8Array> {
-    return (await this.#unpacked(block)).content;
+  /**
+   * The block as it was written: what a search goes through without making a list of its events.
+   * @param wanted judges its content; null where it isn't wanted
+   */
+  async openBlock(
+    block: BlockPlace,
+    wanted: (content: Uint8Array) => boolean = () => true,
+  ): Promise<OpenBlock | null> {
+    const { content, place } = await this.#unpacked(block);
+    return wanted(content) ? new OpenBlock(content, block, place) : null;
   }
 
-  async #unpacked(block: BlockPlace): Promise<{ content: Uint8Array; header: BlockHeader; place: Place }> {
+  async #unpacked(block: BlockPlace): Promise<{ content: Uint8Array; place: Place }> {
     const { source, engine, start, end } = this.#facts;
     const place = { name: source.name, offset: start + block.offset };
     const bytes = await source.read(place.offset, Math.min(block.bytes, end - place.offset, MAX_READ_BYTES));
@@ -177,7 +185,7 @@ export class TraceSegment {
         );
       }
     }
-    return { content: unpack(frame, header, place, engine), header, place };
+    return { content: unpack(frame, header, place, engine), place };
   }
 
   /** Where there is no footer, from the events themselves. */

@@ -1,7 +1,7 @@
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { type BlockHeader, decodeBlockHeader } from "./block.ts";
+import { type BlockHeader, decodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import { decodeFooter, type Footer } from "./footer.ts";
 import {

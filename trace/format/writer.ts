@@ -5,8 +5,11 @@ import { LIMITS } from "#core/limits.ts";
 import { EventChain } from "#trace/events/chain.ts";
 import { rawDigest } from "#trace/events/codec.ts";
 import { type EventType, SECTIONS, type Section, sectionOf } from "#trace/events/event.ts";
-import { peekEvent } from "#trace/events/peek.ts";
-import { encodeBlock, encodeBlockHeader } from "./block.ts";
+import { peekBody } from "#trace/events/peek.ts";
+import { splitEvent } from "#trace/events/place.ts";
+import { WireReader } from "#trace/events/wire.ts";
+import { type BlockEvents, encodeBlock } from "./block.ts";
+import { encodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import { type BlockPlace, encodeFooter, noteIndex } from "./footer.ts";
 import { BLOCK_FRAME, concatBytes, FOOTER_FRAME, HEADER_FRAME, skippableFrame } from "./frames.ts";
@@ -28,7 +31,7 @@ export class TrajectoryWriter {
   #write: (bytes: Uint8Array) => void;
   #chain: EventChain;
   #count = 0;
-  #held = new Map<Section, Held>();
+  #held = new Map<Section, BlockEvents>();
   #heldBytes = 0;
   #state: "open" | "sealed" = "open";
   #headerDigest: Uint8Array;
@@ -84,14 +87,25 @@ export class TrajectoryWriter {
         `event ${of.seq}, a ${of.type}, has ${bytes.length} bytes; at most ${LIMITS.traceEventBytes} are kept`,
       );
     }
+    if (of.t_us > LIMITS.traceTimeUs) {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `event ${of.seq}, a ${of.type}, is at ${of.t_us} µs; at most ${LIMITS.traceTimeUs} can be`,
+      );
+    }
     if (this.#heldBytes > 0 && this.#heldBytes + bytes.length > LIMITS.traceHeldBytes) this.flush();
-    if (of.type === "tool_call_start" || of.type === "plan_step") this.#index(bytes, of.type);
+    const { place, body } = splitEvent(bytes);
+    if (place.seq !== of.seq || place.t_us !== of.t_us) {
+      throw new DsecError("INTERNAL", `event ${of.seq} was encoded as event ${place.seq}`);
+    }
+    if (of.type === "tool_call_start" || of.type === "plan_step") this.#index(body, of.type, of.seq);
     const section = sectionOf(of.type);
-    const held = this.#held.get(section) ?? { events: [], seqs: [], times: [] };
+    const held = this.#held.get(section) ?? { seqs: [], times: [], wallSkews: [], bodies: [] };
     this.#held.set(section, held);
-    held.events.push(bytes);
     held.seqs.push(of.seq);
     held.times.push(of.t_us);
+    held.wallSkews.push(place.wall_skew_us);
+    held.bodies.push(body);
     this.#heldBytes += bytes.length;
     this.#chain.add(bytes);
     this.#count++;
@@ -105,12 +119,13 @@ export class TrajectoryWriter {
     let previousDigest = this.#previousDigest;
     let offset = this.#bytes;
     const pieces = SECTIONS.flatMap((section) => piecesOf(section, this.#held.get(section)));
-    pieces.forEach(({ section, events, seqs, times }, at) => {
+    pieces.forEach(({ section, events }, at) => {
+      const { seqs, times } = events;
       const content = encodeBlock(section, events);
       const frame = this.#engine.compress(content);
       const last = at === pieces.length - 1;
       const place = {
-        ...{ section, offset, events: events.length, first_seq: seqs[0]!, last_seq: seqs.at(-1)! },
+        ...{ section, offset, events: seqs.length, first_seq: seqs[0]!, last_seq: seqs.at(-1)! },
         ...{ first_t_us: smallest(times), last_t_us: largest(times) },
       };
       const payload = encodeBlockHeader({
@@ -166,8 +181,8 @@ export class TrajectoryWriter {
     return { count: this.#count, chain_head: digestOf(this.head) };
   }
 
-  #index(bytes: Uint8Array, type: "tool_call_start" | "plan_step"): void {
-    const { index, seq } = peekEvent(bytes);
+  #index(body: Uint8Array, type: "tool_call_start" | "plan_step", seq: number): void {
+    const { index } = peekBody(new WireReader(body), body.length, seq);
     if (index === 0) return;
     const what = type === "plan_step" ? "step" : "call";
     if (!noteIndex(type === "plan_step" ? this.#stepSeqs : this.#callSeqs, index, seq)) {
@@ -179,27 +194,26 @@ export class TrajectoryWriter {
   }
 }
 
-type Held = { events: Uint8Array[]; seqs: number[]; times: number[] };
-type Piece = Held & { section: Section };
+type Piece = { section: Section; events: BlockEvents };
 
 /** What a section holds, in pieces of about one block. */
-function piecesOf(section: Section, held: Held | undefined): Piece[] {
+function piecesOf(section: Section, held: BlockEvents | undefined): Piece[] {
   const pieces: Piece[] = [];
   if (held === undefined) return pieces;
-  let start = 0;
+  let from = 0;
   let bytes = 0;
-  for (let at = 0; at < held.events.length; at++) {
-    bytes += held.events[at]!.length;
-    const [from, to] = [start, at + 1];
+  for (let to = 1; to <= held.bodies.length; to++) {
+    bytes += held.bodies[to - 1]!.length;
     const full = bytes >= LIMITS.traceBlockGoalBytes || to - from === LIMITS.traceBlockEvents;
-    if (!full && to < held.events.length) continue;
-    pieces.push({
-      section,
-      events: held.events.slice(from, to),
+    if (!full && to < held.bodies.length) continue;
+    const events = {
       seqs: held.seqs.slice(from, to),
       times: held.times.slice(from, to),
-    });
-    start = to;
+      wallSkews: held.wallSkews.slice(from, to),
+      bodies: held.bodies.slice(from, to),
+    };
+    pieces.push({ section, events });
+    from = to;
     bytes = 0;
   }
   return pieces;

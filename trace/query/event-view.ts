@@ -5,16 +5,20 @@
 import { DsecError } from "#core/errors.ts";
 import { digestOf } from "#core/json.ts";
 import { EVENT_TYPES, type EventType } from "#trace/events/event.ts";
+import { type EventPlace, placeBytes, writePlace } from "#trace/events/place.ts";
 import { DELIMITED, VARINT, WireReader } from "#trace/events/wire.ts";
 import { type Kind, MEMBERS, type Member, TIMING_FIELDS } from "./members.ts";
 import { Unshown, type Value, valueOfText } from "./value.ts";
+
+/** An event without what it lay in. */
+export type Kept = EventPlace & { body: Uint8Array };
 
 export class EventView {
   seq = 0;
   t_us = 0;
   wall_skew_us = 0;
   type: EventType = "error";
-  /** What the event lies in, and from where to where. */
+  /** What the event lies in, and from where to where its bytes after its place do. */
   content: Uint8Array = NOTHING;
   from = 0;
   to = 0;
@@ -28,41 +32,50 @@ export class EventView {
 
   /**
    * @param reader over the whole content, so that none is made for each event
+   * @param from of the event's bytes after its place
    * @throws TRACE_CORRUPT, or TRACE_UNSUPPORTED for a type that this version does not know
    */
-  load(reader: WireReader, from: number, to: number): void {
+  load(reader: WireReader, from: number, to: number, seq: number, t_us: number, wallSkewUs: number): void {
     this.#reader = reader;
     this.content = reader.bytes;
     this.from = from;
     this.to = to;
-    this.seq = 0;
-    this.t_us = 0;
-    this.wall_skew_us = 0;
+    this.seq = seq;
+    this.t_us = t_us;
+    this.wall_skew_us = wallSkewUs;
     reader.at = from;
-    while (reader.at < to) {
-      const tag = reader.varint();
-      if (tag === SEQ) this.seq = reader.varint();
-      else if (tag === T_US) this.t_us = reader.varint();
-      else if (tag === WALL_SKEW_US) this.wall_skew_us = unzigzag(reader.varint());
-      else {
-        const type = (tag & 7) === DELIMITED ? TYPE_OF_FIELD[tag >>> 3] : undefined;
-        if (type === undefined) break;
-        this.type = type;
-        this.#bodyTo = reader.delimited();
-        this.#bodyFrom = reader.at;
-        if (this.#bodyTo > to) throw this.#corrupt("a length leads past its end");
-        return;
-      }
+    const tag = from < to ? reader.varint() : 0;
+    const type = (tag & 7) === DELIMITED ? TYPE_OF_FIELD[tag >>> 3] : undefined;
+    if (type === undefined) {
+      throw new DsecError(
+        "TRACE_UNSUPPORTED",
+        `event ${seq} is of a type that this version does not know; read it with a newer dsec`,
+      );
     }
-    throw new DsecError(
-      "TRACE_UNSUPPORTED",
-      `event ${this.seq} is of a type that this version does not know; read it with a newer dsec`,
-    );
+    this.type = type;
+    this.#bodyTo = reader.delimited();
+    this.#bodyFrom = reader.at;
+    if (this.#bodyTo > to) throw this.#corrupt("a length leads past its end");
   }
 
   /** The event's own bytes, which go on when the content is let go. */
   copy(): Uint8Array {
-    return this.content.slice(this.from, this.to);
+    const { seq, t_us, wall_skew_us } = this;
+    const before = placeBytes(seq, t_us, wall_skew_us);
+    const bytes = new Uint8Array(before + this.to - this.from);
+    writePlace(bytes, 0, seq, t_us, wall_skew_us);
+    bytes.set(this.content.subarray(this.from, this.to), before);
+    return bytes;
+  }
+
+  /** What `loadKept` takes once the content is let go. */
+  keep(): Kept {
+    const { seq, t_us, wall_skew_us } = this;
+    return { seq, t_us, wall_skew_us, body: this.content.slice(this.from, this.to) };
+  }
+
+  loadKept({ seq, t_us, wall_skew_us, body }: Kept): void {
+    this.load(new WireReader(body), 0, body.length, seq, t_us, wall_skew_us);
   }
 
   /** The number of the call that the event belongs to, or null. */
@@ -204,9 +217,6 @@ export class EventView {
 }
 
 const NOTHING = new Uint8Array(0);
-const SEQ = (1 << 3) | VARINT;
-const T_US = (2 << 3) | VARINT;
-const WALL_SKEW_US = (3 << 3) | VARINT;
 
 /** Field numbers of Event's oneof in proto/trace.proto, in the order of EVENT_TYPES. */
 const FIELDS = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 30, 31, 32, 40, 41, 50, 60];
@@ -235,8 +245,3 @@ const DEFAULTS: Readonly<Record<Kind, Value>> = {
 };
 
 const decoder = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
-
-/** Numbers beyond 32 bits too, which `>>>` would cut. */
-function unzigzag(value: number): number {
-  return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
-}

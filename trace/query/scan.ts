@@ -1,7 +1,6 @@
 /** Goes through the events of some sections in the order of their numbers, a block at a time and without a list of them. */
-import { DsecError } from "#core/errors.ts";
 import type { Section } from "#trace/events/event.ts";
-import { WireReader } from "#trace/events/wire.ts";
+import type { OpenBlock } from "#trace/format/block.ts";
 import type { BlockPlace } from "#trace/format/footer.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { EventView } from "./event-view.ts";
@@ -40,9 +39,11 @@ export class Cursor {
   readonly #blocks: BlockPlace[];
   readonly #fromSeq: number;
   readonly #toSeq: number;
-  #block = 0;
-  #reader: WireReader | null = null;
+  #nextBlock = 0;
+  #block: OpenBlock | null = null;
+  /** Of the event in its block, and of the next one in its content. */
   #at = 0;
+  #nextByte = 0;
 
   constructor(segment: TraceSegment, section: Section, { fromSeq = 1, toSeq = segment.count }: Range) {
     this.section = section;
@@ -56,50 +57,39 @@ export class Cursor {
 
   /** Whether `view` is an event. */
   get loaded(): boolean {
-    return this.#reader !== null;
+    return this.#block !== null;
   }
 
   /** No event that is left has a smaller number; infinite at the end. */
   get bound(): number {
-    if (this.#reader !== null) return this.view.seq;
-    return this.#blocks[this.#block]?.first_seq ?? Number.POSITIVE_INFINITY;
+    if (this.#block !== null) return this.view.seq;
+    return this.#blocks[this.#nextBlock]?.first_seq ?? Number.POSITIVE_INFINITY;
   }
 
   /** Loads the next block, or passes over it where nobody wants its content. */
   async load(wanted: (content: Uint8Array) => boolean): Promise<void> {
-    const block = this.#blocks[this.#block++]!;
-    const content = await this.#segment.content(block);
-    if (!wanted(content)) return;
-    this.#reader = new WireReader(content);
-    // Trace{blocks: Block{section, events}}; the block's header has been compared with the index.
-    if (this.#reader.varint() !== BLOCKS_TAG) throw this.#corrupt();
-    this.#reader.delimited();
-    if (this.#reader.varint() !== SECTION_TAG) throw this.#corrupt();
-    this.#reader.varint();
-    this.#at = this.#reader.at;
+    const block = await this.#segment.openBlock(this.#blocks[this.#nextBlock++]!, wanted);
+    if (block === null) return;
+    this.#block = block;
+    this.#at = -1;
+    this.#nextByte = block.reader.at;
     while (this.advance() && this.view.seq < this.#fromSeq);
   }
 
   /** Goes to the next event of the block. False where it has no more. */
   advance(): boolean {
-    const reader = this.#reader!;
-    if (this.#at < reader.end) {
-      reader.at = this.#at;
-      if (reader.varint() !== EVENTS_TAG) throw this.#corrupt();
-      const to = reader.delimited();
-      this.#at = to;
-      this.view.load(reader, reader.at, to);
-      if (this.view.seq <= this.#toSeq) return true;
+    const block = this.#block!;
+    const at = ++this.#at;
+    const seq = block.seqs[at];
+    if (seq === undefined || seq > this.#toSeq) {
+      this.#block = null;
+      return false;
     }
-    this.#reader = null;
-    return false;
-  }
-
-  #corrupt(): DsecError {
-    return new DsecError("TRACE_CORRUPT", `a block of ${this.section} is no block; see dsec trace validate`);
+    const { reader } = block;
+    reader.at = this.#nextByte;
+    const end = block.next();
+    this.#nextByte = end;
+    this.view.load(reader, reader.at, end, seq, block.times[at]!, block.wallSkews?.[at] ?? 0);
+    return true;
   }
 }
-
-const BLOCKS_TAG = 0x0a;
-const SECTION_TAG = 0x08;
-const EVENTS_TAG = 0x12;

@@ -1,9 +1,8 @@
 /** What a search knows of the events before the one that it looks at: calls and their tools, open plan steps, memory. */
 import { decodeEvent } from "#trace/events/codec.ts";
 import type { EventType, TraceEvent } from "#trace/events/event.ts";
-import { WireReader } from "#trace/events/wire.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
-import { EventView } from "./event-view.ts";
+import { EventView, type Kept } from "./event-view.ts";
 import { MEMBERS, memberOf } from "./members.ts";
 import type { Surroundings } from "./names.ts";
 import { Unshown, type Value, valueOfText } from "./value.ts";
@@ -16,7 +15,7 @@ export class Tracker implements Surroundings {
   /** Two numbers and a name are all that is kept of each call: an attempt has at most LIMITS.callsPerAttempt. */
   readonly #calls = new Map<number, { tool: string | null; step: number | null }>();
   /** Starts of calls that have not ended. */
-  readonly #starts = new Map<number, Uint8Array>();
+  readonly #starts = new Map<number, Kept>();
   readonly #start = new EventView();
   readonly #tools: { tool: string; bytes: Uint8Array }[] = [];
   readonly #steps: number[] = [];
@@ -41,7 +40,7 @@ export class Tracker implements Surroundings {
           step: view.integer(MEMBERS.tool_call_start.step[0]),
         });
         // The block that it lies in is not kept for its sake.
-        if (this.#tracked.keepsStarts) this.#starts.set(call, view.copy());
+        if (this.#tracked.keepsStarts) this.#starts.set(call, view.keep());
         return;
       }
       case "plan_step": {
@@ -73,9 +72,9 @@ export class Tracker implements Surroundings {
   }
 
   startOf(call: number): EventView | null {
-    const bytes = this.#starts.get(call);
-    if (bytes === undefined) return null;
-    this.#start.load(new WireReader(bytes), 0, bytes.length);
+    const kept = this.#starts.get(call);
+    if (kept === undefined) return null;
+    this.#start.loadKept(kept);
     return this.#start;
   }
 
@@ -89,7 +88,7 @@ export class Tracker implements Surroundings {
   }
 
   whole(view: EventView): TraceEvent {
-    return decodeEvent(view.content.subarray(view.from, view.to), this.#startedWallUs);
+    return decodeEvent(view.copy(), this.#startedWallUs);
   }
 
   toolOfEvent(view: EventView): string | null {

@@ -5,7 +5,9 @@ import protobuf from "protobufjs";
 import { expect, test } from "vitest";
 import { bodyOf, decodeEvent, decodeMessage, encodeEvent, encodeMessage } from "#trace/events/codec.ts";
 import { EVENT_TYPES, type EventBody, sectionOf } from "#trace/events/event.ts";
-import { peekEvent } from "#trace/events/peek.ts";
+import { type Peeked, peekBody } from "#trace/events/peek.ts";
+import { placeBytes, splitEvent, writePlace } from "#trace/events/place.ts";
+import { WireReader } from "#trace/events/wire.ts";
 import { chosenSeed, Random, randomBody } from "./random-events.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
@@ -103,7 +105,7 @@ test("text that UTF-8 cannot carry, and bytes that are no UTF-8, are refused", (
 
 test("what is no event, an unknown one, or two in one is told apart", () => {
   const unknown = Uint8Array.of(0x08, 9, 0xba, 0x06, 0);
-  for (const read of [peekEvent, (bytes: Uint8Array) => decodeEvent(bytes, 0)]) {
+  for (const read of [peeked, (bytes: Uint8Array) => decodeEvent(bytes, 0)]) {
     expect(() => read(unknown)).toThrow(
       expect.objectContaining({
         code: "TRACE_UNSUPPORTED",
@@ -113,7 +115,39 @@ test("what is no event, an unknown one, or two in one is told apart", () => {
   }
   const two = Uint8Array.of(0x08, 9, 0x9a, 0x01, 0, 0x92, 0x03, 0);
   expect(() => decodeEvent(two, 0)).toThrow(/two types, snapshot and reward/);
-  expect(() => decodeEvent(Uint8Array.of(0x08, 9), 0)).toThrow(/event 9 has no type/);
+  for (const read of [peeked, (bytes: Uint8Array) => decodeEvent(bytes, 0)])
+    expect(() => read(Uint8Array.of(0x08, 9))).toThrow(/event 9 has no type/);
+  for (const again of [0x08, 0x10, 0x18]) {
+    const twice = Uint8Array.of(0x08, 9, 0x9a, 0x01, 0, again, 3);
+    expect(() => peeked(twice)).toThrow(/event 9 says a second time where it stands/);
+  }
+});
+
+test("an event's place and its other bytes are together the event's own encoding, or are not taken apart", () => {
+  const seed = chosenSeed();
+  const random = new Random(seed);
+  const numbers = [0, 1, 127, 128, 2 ** 31, 2 ** 32, Number.MAX_SAFE_INTEGER, random.below(2 ** 53)];
+  for (let round = 0; round < 500; round++) {
+    const [seq, t_us] = [random.pick(numbers), random.pick(numbers)];
+    const wall_skew_us = random.pick([0, 1, -1, 63, -64, 64, 2 ** 52 - 1, -(2 ** 52) + 1]);
+    const bytes = encodeEvent(randomBody(random), { seq, t_us, wall_skew_us });
+    const { place, body } = splitEvent(bytes);
+    expect(place, `seed ${seed}, round ${round}`).toEqual({ seq, t_us, wall_skew_us });
+    const before = placeBytes(seq, t_us, wall_skew_us);
+    const joined = new Uint8Array(before + body.length);
+    expect(writePlace(joined, 0, seq, t_us, wall_skew_us)).toBe(before);
+    joined.set(body, before);
+    expect(joined).toEqual(bytes);
+  }
+  // a varint that is longer than it need be, and zeros that are written down
+  for (const bytes of [
+    [0x08, 0x81, 0],
+    [0x08, 0],
+    [0x08, 1, 0x10, 0],
+    [0x08, 1, 0x18, 0],
+  ]) {
+    expect(() => splitEvent(Uint8Array.of(...bytes, 0x9a, 0x01, 0))).toThrow(/not the one encoding/);
+  }
 });
 
 test("peeking at an event gives what decoding it gives", () => {
@@ -123,12 +157,12 @@ test("peeking at an event gives what decoding it gives", () => {
     const bytes = encodeEvent(body, PLACE);
     const begins = body.type === "plan_step" && body.state === "begun";
     const index = body.type === "tool_call_start" ? body.call : begins ? body.step : 0;
-    expect(peekEvent(bytes)).toEqual({ seq: 7, t_us: 1234, type: body.type, index });
+    expect(peeked(bytes)).toEqual({ type: body.type, index });
   }
   const begun = encodeEvent({ type: "plan_step", state: "begun", step: 3, name: "n" }, PLACE);
-  expect(peekEvent(begun).index).toBe(3);
+  expect(peeked(begun).index).toBe(3);
   const ended = encodeEvent({ type: "plan_step", state: "ended", step: 3, name: "n" }, PLACE);
-  expect(peekEvent(ended).index).toBe(0);
+  expect(peeked(ended).index).toBe(0);
 });
 
 test("every event has a section, and every section of the format events", () => {
@@ -136,3 +170,8 @@ test("every event has a section, and every section of the format events", () => 
   const kinds = Event.oneofs.kind!.oneof;
   expect([...kinds].sort()).toEqual([...EVENT_TYPES].sort());
 });
+
+function peeked(event: Uint8Array): Peeked {
+  const { place, body } = splitEvent(event);
+  return peekBody(new WireReader(body), body.length, place.seq);
+}

@@ -1,7 +1,9 @@
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { bodyOf } from "#trace/events/codec.ts";
+import { LIMITS } from "#core/limits.ts";
+import { bodyOf, encodeEvent } from "#trace/events/codec.ts";
 import { EVENT_TYPES, type EventBody, SECTIONS, sectionOf } from "#trace/events/event.ts";
+import { splitEvent } from "#trace/events/place.ts";
 import { skippableFrame } from "#trace/format/frames.ts";
 import { TrajectoryWriter } from "#trace/format/writer.ts";
 import { nodeEngine } from "#trace/node/engine.ts";
@@ -35,6 +37,42 @@ test("events of all sections come back in their order, sealed or open, however o
     expect(events[4]).toMatchObject({ t_us: 50, wall_us: STARTED_US + 50 });
     expect(await segment!.verify()).toEqual({ events: bodies.length, chain_head: segment!.chainHead });
   }
+});
+
+test("times come back as they were, whether they stand still, go back or leap, and with any wall clock beside them", async () => {
+  const parts: Uint8Array[] = [];
+  const writer = new TrajectoryWriter(HEADER, nodeEngine, (bytes) => parts.push(bytes));
+  const places: { t_us: number; wall_us: number }[] = [];
+  const encoded: Uint8Array[] = [];
+  for (const body of bodies) {
+    const t_us = random.pick([0, 5, 1_000_000, 2 ** 40, LIMITS.traceTimeUs, random.below(1e9)]);
+    // the first three hundred have a clock that is right
+    const wall_skew_us = writer.count < 300 ? 0 : random.pick([0, -3_600_000_000, 17, -1]);
+    const place = { seq: writer.count + 1, t_us, wall_skew_us };
+    const bytes = encodeEvent(body, place);
+    encoded.push(bytes);
+    places.push({ t_us, wall_us: STARTED_US + t_us + wall_skew_us });
+    writer.add(bytes, { ...place, type: body.type });
+    if (writer.count % 150 === 0) writer.flush();
+  }
+  const late = { seq: writer.count + 1, t_us: LIMITS.traceTimeUs + 1, wall_skew_us: 0 };
+  const type = bodies[0]!.type;
+  expect(() => writer.add(encodeEvent(bodies[0]!, late), { ...late, type })).toThrow(
+    /at most 4503599627370495/,
+  );
+  writer.seal();
+  const file = await opened(Buffer.concat(parts));
+  const events = await eventsOf(file);
+  expectSame(
+    events.map(({ t_us, wall_us }) => ({ t_us, wall_us })),
+    places,
+    `seed ${seed}`,
+  );
+  expectSame(events.map(bodyOf), bodies, `seed ${seed}`);
+  const raw: Uint8Array[] = [];
+  for await (const { bytes } of file.segments[0]!.rawEvents()) raw.push(bytes);
+  expectSame(raw, encoded, `seed ${seed}`);
+  await file.segments[0]!.verify();
 });
 
 test("the chain is over the events alone: it ends alike however they were flushed and grouped", async () => {
@@ -105,7 +143,7 @@ test("the zstd frames of a file are one Trace message, whatever lies between the
   const content = zstdContent(bytes);
   let events = 0;
   for await (const { bytes: event } of (await opened(bytes)).segments[0]!.rawEvents()) {
-    expect(content.includes(Buffer.from(event))).toBe(true);
+    expect(content.includes(Buffer.from(splitEvent(event).body))).toBe(true);
     if (++events === 200) break;
   }
   // field 1, length-delimited, again and again to the end

@@ -4,7 +4,9 @@ import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { encodeEvent, encodeMessage } from "#trace/events/codec.ts";
 import type { EventBody, Section } from "#trace/events/event.ts";
-import { type BlockHeader, encodeBlock, encodeBlockHeader } from "#trace/format/block.ts";
+import { splitEvent } from "#trace/events/place.ts";
+import { type BlockEvents, encodeBlock } from "#trace/format/block.ts";
+import { type BlockHeader, encodeBlockHeader } from "#trace/format/block-header.ts";
 import { encodeFooter, type NewFooter } from "#trace/format/footer.ts";
 import { BLOCK_FRAME, FOOTER_FRAME, HEADER_FRAME, skippableFrame } from "#trace/format/frames.ts";
 import { completeHeader, encodeHeader, type TraceHeader } from "#trace/format/header.ts";
@@ -35,8 +37,7 @@ function forged(
   const blocks: NewFooter["blocks"] = [];
   let events = 0;
   for (const { section, seqs, body, header: given, content: givenContent, mark } of parts) {
-    const encoded = seqs.map((seq) => encodeEvent(body, { seq, t_us: seq, wall_skew_us: 0 }));
-    const content = givenContent ?? encodeBlock(section, encoded);
+    const content = givenContent ?? encodeBlock(section, eventsAt(seqs, body));
     const frame = nodeEngine.compress(content);
     const place = {
       ...{ section, offset: size(), first_seq: seqs[0]!, last_seq: seqs.at(-1)!, events: seqs.length },
@@ -67,6 +68,51 @@ function forged(
     frames.push(skippableFrame(FOOTER_FRAME, encodeFooter(made, nodeEngine)));
   }
   return Buffer.concat(frames);
+}
+
+/** One microsecond apart, all with the same bytes after their places. */
+function eventsAt(seqs: readonly number[], body: EventBody | Uint8Array): BlockEvents {
+  const bytes =
+    body instanceof Uint8Array
+      ? body
+      : splitEvent(encodeEvent(body, { seq: 1, t_us: 0, wall_skew_us: 0 })).body;
+  return {
+    ...{ seqs: [...seqs], times: [...seqs], wallSkews: seqs.map(() => 0) },
+    bodies: seqs.map(() => bytes),
+  };
+}
+
+/** Block{section: plan_execution} with lists that say what they are told to. Small: its lengths are of one byte. */
+function block(
+  seqSteps: number[],
+  timeSteps: number[],
+  {
+    skews,
+    events = 2,
+    body = Uint8Array.of(0x6a, 0),
+  }: { skews?: number[]; events?: number; body?: Uint8Array } = {},
+): Uint8Array {
+  const list = (tag: number, values: bigint[]) => {
+    const bytes = values.flatMap(varint);
+    return Buffer.of(tag, bytes.length, ...bytes);
+  };
+  const zigzagged = (values: number[]) =>
+    values.map((value) => (value < 0 ? -2n * BigInt(value) - 1n : 2n * BigInt(value)));
+  const inner = Buffer.concat([
+    Buffer.of(0x08, 1),
+    list(0x12, seqSteps.map(BigInt)),
+    list(0x1a, zigzagged(timeSteps)),
+    ...(skews === undefined ? [] : [list(0x22, zigzagged(skews))]),
+    ...Array.from({ length: events }, () => Buffer.of(0x2a, body.length, ...body)),
+  ]);
+  return Buffer.concat([Buffer.of(0x0a, inner.length), inner]);
+}
+
+function varint(value: bigint): number[] {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 0x80n; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80);
+  return [...bytes, Number(rest)];
 }
 
 async function refusal(bytes: Uint8Array): Promise<{ code: string; message: string }> {
@@ -111,7 +157,7 @@ test("what is no trace is told so, with the file's name and what to do", async (
 test("a newer container, trace, section or event is refused with the advice to use a newer dsec", async () => {
   const container = made([STEP]);
   container[15] = "2".charCodeAt(0);
-  const unknownEvent = Uint8Array.of(0x08, 1, 0xba, 0x06, 0);
+  const unknownEvent = Uint8Array.of(0xba, 0x06, 0);
   const cases: [Uint8Array, RegExp][] = [
     [container, /container is of version "2"/],
     [forged([], { header: { version: 2 } }), /trace is of version 2/],
@@ -121,7 +167,7 @@ test("a newer container, trace, section or event is refused with the advice to u
           section: "plan_execution",
           seqs: [1],
           body: STEP,
-          content: encodeBlock("plan_execution", [unknownEvent]),
+          content: encodeBlock("plan_execution", eventsAt([1], unknownEvent)),
           mark: 1,
         },
       ]),
@@ -143,7 +189,7 @@ test("a newer container, trace, section or event is refused with the advice to u
 });
 
 test("a block that unpacks to more than it says, or says more than is read, is not unpacked", async () => {
-  const bomb = encodeBlock("plan_execution", [new Uint8Array(64 * 1024 * 1024)]);
+  const bomb = encodeBlock("plan_execution", eventsAt([1], new Uint8Array(64 * 1024 * 1024)));
   const part: Part = { section: "plan_execution", seqs: [1], body: STEP, content: bomb, mark: 1 };
   expect((await refusal(forged([part]))).message).toMatch(/unpack to 67108\d+; at most/);
   const lying = forged([{ ...part, header: { uncompressed_bytes: 1000 } }]);
@@ -162,8 +208,8 @@ test("an event of a million empty members is refused before they take memory", a
     0x80 | ((tokens.length >> 7) & 0x7f),
     tokens.length >> 14,
   );
-  const event = Buffer.concat([Buffer.of(0x08, 1, 0x10, 1, 0xc2, 0x02), size, tokens]);
-  const content = encodeBlock("token_logit", [event]);
+  const event = Buffer.concat([Buffer.of(0xc2, 0x02), size, tokens]);
+  const content = encodeBlock("token_logit", eventsAt([1], event));
   const { message } = await refusal(
     forged([{ section: "token_logit", seqs: [1], body: STEP, content, mark: 1 }]),
   );
@@ -250,13 +296,14 @@ test("events that are missing, come twice, out of order or in another section ar
       [
         {
           section: plan,
-          seqs: [2, 1],
+          seqs: [1, 2],
           body: STEP,
+          content: block([1, 0], [1, 1]),
           header: { first_seq: 1, last_seq: 2, first_t_us: 1, last_t_us: 2 },
           mark: 2,
         },
       ],
-      /event 1 follows event 2|not those that its header names/,
+      /event 1 follows event 1/,
     ],
     [
       [{ section: plan, seqs: [1], body: REWARD, mark: 1 }],
@@ -280,6 +327,49 @@ test("events that are missing, come twice, out of order or in another section ar
     [[{ section: plan, seqs: [1], body: STEP, mark: 1 }], /the chain (breaks|ends)/],
   ];
   for (const [parts, says] of cases) expect((await refusal(forged(parts))).message).toMatch(says);
+});
+
+test("places that are not one for each event, do not grow, or are past what a number can be are told", async () => {
+  const honest = { first_seq: 1, last_seq: 2, first_t_us: 1, last_t_us: 2 };
+  const large = 2 ** 53 - 1;
+  const cases: [Uint8Array, Partial<BlockHeader>, RegExp][] = [
+    [block([1], [1, 1]), honest, /seq_steps are not one for each of its 2/],
+    [block([1, 1, 1], [1, 1]), honest, /seq_steps are not one for each of its 2/],
+    [block([1, 1], [1]), honest, /t_us_steps are not one for each of its 2/],
+    [block([1, 1], [1, 1], { skews: [1] }), honest, /wall_skews_us are not one for each of its 2/],
+    [block([1, 1], [1, 1], { skews: [1, 1, 1] }), honest, /wall_skews_us are not one for each of its 2/],
+    [block([1, 1], [1, 1], { events: 1 }), honest, /not those that its header names/],
+    [block([1, 1], [1, 1], { events: 3 }), honest, /not those that its header names/],
+    [block([1, 2], [1, 1]), honest, /not those that its header names/],
+    [block([0, 2], [1, 1]), honest, /event 0 follows event 0/],
+    [block([1, large], [1, 1]), honest, /not those that its header names/],
+    [block([1, 2 ** 53], [1, 1]), honest, /past 2\^53 - 1/],
+    [block([1, 1], [1, -2]), { ...honest, first_t_us: 0, last_t_us: 1 }, /not those that its header names/],
+    [block([1, 1], [LIMITS.traceTimeUs, 8]), honest, /not those that its header names/],
+    [block([1, 1], [1, 1], { body: Uint8Array.of(0x08, 5, 0x6a, 0) }), honest, /says a second time where/],
+    [block([1, 1], [1, 1], { body: Uint8Array.of(0x6a, 0, 0x10, 5) }), honest, /says a second time where/],
+    [block([1, 1], [1, 1], { body: Uint8Array.of(0x6a, 9) }), honest, /length that leads past its end/],
+  ];
+  for (const [content, header, says] of cases) {
+    const part: Part = { section: "plan_execution", seqs: [1, 2], body: STEP, content, header, mark: 2 };
+    const { message } = await refusal(forged([part]));
+    expect(message).toMatch(says);
+    expect(message).toMatch(/^made\.trace: at offset \d+/);
+  }
+  const [seqs, times] = [Uint8Array.of(0x12, 1, 1), Uint8Array.of(0x1a, 1, 2)];
+  const [section, event] = [Uint8Array.of(0x08, 1), Uint8Array.of(0x2a, 2, 0x6a, 0)];
+  for (const parts of [
+    [section, times, seqs, event],
+    [section, event, seqs, times],
+    [section, seqs, times, Uint8Array.of(0x32, 0), event],
+  ]) {
+    const inner = Buffer.concat(parts);
+    const content = Buffer.concat([Buffer.of(0x0a, inner.length), inner]);
+    const part: Part = { section: "plan_execution", seqs: [1], body: STEP, content, mark: 1 };
+    const { code, message } = await refusal(forged([part]));
+    expect(message).toMatch(/where this version puts them|does not know/);
+    expect(code).toBe("TRACE_UNSUPPORTED");
+  }
 });
 
 test("a header that names another attempt than its chain begins with is refused", async () => {

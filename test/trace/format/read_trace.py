@@ -3,6 +3,7 @@
     python3 read_trace.py PROTO FILE     an event a line, as JSON; fails where a digest or the chain is not as it should be
 """
 import hashlib
+import itertools
 import json
 import re
 import struct
@@ -34,6 +35,14 @@ def varint(data, at):
         shift += 7
         if byte < 0x80:
             return value, at
+
+
+def to_varint(value):
+    data = bytearray()
+    while value > 0x7F:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(data) + bytes([value])
 
 
 def scalar(kind, wire, data, at):
@@ -134,7 +143,26 @@ def block_events(messages, content, header):
     assert at + length == len(content), "the content is not one block"
     block = decode(messages, "Block", content[at:])
     assert block["section"] == header["section"], "the block is of another section than its header says"
-    return block["events"]
+    seqs, times = running_sums(block["seq_steps"]), running_sums(block["t_us_steps"])
+    skews = block["wall_skews_us"] or [0] * len(seqs)
+    assert len(seqs) == len(times) == len(skews) == len(block["events"]) == header["events"], "lists of unequal length"
+    assert (seqs[0], seqs[-1], min(times), max(times)) == (
+        header["first_seq"],
+        header["last_seq"],
+        header["first_t_us"],
+        header["last_t_us"],
+    ), "the block's events are not those that its header names"
+    return [place(*at) + data for *at, data in zip(seqs, times, skews, block["events"])]
+
+
+def running_sums(steps):
+    return list(itertools.accumulate(steps))
+
+
+def place(seq, t_us, wall_skew_us):
+    """Fields 1 to 3 of Event, which with the bytes that a block keeps are the event's own encoding."""
+    zigzag = 2 * wall_skew_us if wall_skew_us >= 0 else -2 * wall_skew_us - 1
+    return b"".join(bytes([tag]) + to_varint(value) for tag, value in ((8, seq), (16, t_us), (24, zigzag)) if value)
 
 
 def segment_events(messages, file_header, blocks, sealed_by):
