@@ -24,6 +24,7 @@ import { captureStream, type LiveSink } from "./output-stream.ts";
 import { planLaunch } from "./plan.ts";
 import type { LiveTrajectories } from "./trace/live.ts";
 import { ProcessRecord } from "./trace/process-record.ts";
+import { SandboxCpu } from "./trace/sandbox-cpu.ts";
 
 export type SandboxParts = {
   live: LiveEvents;
@@ -157,6 +158,8 @@ async function followSandbox(
   if (signal.aborted) kill();
   // Nothing is to happen that cannot be recorded.
   channel.log.failed.catch(kill);
+  const cpu = SandboxCpu.open(sandbox.pid);
+  channel.timings.watch(cpu);
   const record = new ProcessRecord(channel.log, channel.failures);
   const sink = (stream: "stdout" | "stderr") =>
     record.sink(stream, afterStart(live.sink(held.hold, stream), started));
@@ -190,6 +193,8 @@ async function followSandbox(
     throw error;
   } finally {
     signal.removeEventListener("abort", kill);
+    channel.timings.watch(null);
+    cpu?.close();
   }
 }
 

@@ -9,7 +9,9 @@ import { createMemoryRoutes } from "../memory/routes.ts";
 import { busJob, type Member } from "../messages/routes.ts";
 import { sandboxId } from "../plan.ts";
 import type { ExecToolParts } from "../tools/exec-tool.ts";
+import { CallTimings } from "../trace/call-timings.ts";
 import type { Collector, KeptTrace } from "../trace/collector.ts";
+import { Completions } from "../trace/completions.ts";
 import { Failures } from "../trace/failures.ts";
 import { MemorySnapshots } from "../trace/memory-snapshots.ts";
 import { EventLog } from "./event-log.ts";
@@ -53,6 +55,8 @@ export class Channel {
   readonly log: EventLog;
   /** Errors of whatever kind, with what surrounded them. */
   readonly failures: Failures;
+  readonly timings = new CallTimings();
+  readonly #completions: Completions;
   readonly #steps: PlanSteps;
   readonly #watch: MemoryWatch;
   readonly #snapshots: MemorySnapshots;
@@ -100,13 +104,17 @@ export class Channel {
     this.#snapshots = snapshots;
     this.#steps = new PlanSteps(log, spec.plan_step_timeout_ms);
     this.observations = new ObservationQueue(log);
-    this.calls = new ProxiedCalls(gateway, { lease_id: lease.lease_id, fence: lease.fence }, log);
+    this.#completions = new Completions(log);
+    const { timings } = this;
+    const hold = { lease_id: lease.lease_id, fence: lease.fence };
+    this.calls = new ProxiedCalls(gateway, hold, { log, completions: this.#completions, timings });
     this.recorded = new RecordedCalls({
-      ...{ log, steps: this.#steps, watch, failures: this.failures },
+      ...{ log, steps: this.#steps, watch, failures: this.failures, timings },
       context: () => records.context,
     });
     this.#tools = new ToolCalls(spec.tools, spec.tool_timeout_ms, {
       recorded: this.recorded,
+      timings,
       calls: this.calls,
       exec,
       home: { sandboxId: id, taskId, image: spec.image, directory },
@@ -170,6 +178,7 @@ export class Channel {
     await this.#tools.close();
     // What was taken before the door was shut is recorded to its end.
     await Promise.all(this.#answering);
+    this.#completions.close();
     this.#steps.close();
     await this.#leave();
   }

@@ -8,7 +8,11 @@ import type { OpenCall, OutgoingCall } from "./proxied-calls.ts";
 export type ToolInput = { [member: string]: unknown };
 
 /** @throws TOOL_INPUT_INVALID where the URL lacks a member, or one would change the path's shape */
-export function outgoingCall(tool: HttpTool, input: ToolInput, timeoutMs: number): OutgoingCall {
+export function outgoingCall(
+  tool: HttpTool,
+  input: ToolInput,
+  timeoutMs: number,
+): Omit<OutgoingCall, "call"> {
   const rest = new Map(Object.entries(input));
   const queryStart = tool.url.indexOf("?");
   const filled = tool.url.replaceAll(/\{(\w+)\}/g, (_place, name: string, at: number) => {

@@ -15,6 +15,8 @@ import {
 import type { Hold } from "#core/wire/leases.ts";
 import type { GatewayTunnel } from "../egress/gateway-tunnel.ts";
 import { pause, untilAnswered } from "../retry.ts";
+import type { CallTimings } from "../trace/call-timings.ts";
+import type { Completions } from "../trace/completions.ts";
 import type { EventLog } from "./event-log.ts";
 import { CallFailure, type ProxiedAnswer, type ProxyTransport, sendCall } from "./proxy-client.ts";
 
@@ -26,6 +28,8 @@ export type CallGateway = ProxyTransport & {
 type ReceiptPage = { items: Receipt[]; next_cursor: string | null };
 
 export type OutgoingCall = {
+  /** its number in the event log, of which this is a try */
+  call: number;
   /** the declared tool, or null for a call of the agent's own */
   tool: string | null;
   method: string;
@@ -39,7 +43,7 @@ export type OutgoingCall = {
 export type SpooledContent = { blob: Blob; digest: Digest };
 
 /** A connection that is passed through: opaque TLS by CONNECT, a WebSocket by GET. */
-export type TunnelCall = Pick<OutgoingCall, "url" | "headers" | "timeoutMs"> & { method: string };
+export type TunnelCall = Pick<OutgoingCall, "call" | "url" | "headers" | "timeoutMs"> & { method: string };
 export type OpenTunnel = GatewayTunnel & { seq: number };
 
 /** An answer that has begun. `seq` numbers the calls of the attempt. */
@@ -52,6 +56,8 @@ export type OpenCall = {
 
 /** A call that is being made, for looking at while it is. */
 export type RunningCall = { seq: number; tool: string | null; startedAtMs: number; bytesDown: number };
+
+type Running = RunningCall & { call: number };
 
 /** What the receipt of a call says; null where there is none yet. */
 export type CallReport = { status: number | null; fingerprint: Fingerprint | null; receipt: string };
@@ -67,13 +73,21 @@ export class ProxiedCalls {
   readonly #reports = new Map<number, CallReport>();
   /** Calls of which it is not known what the gateway recorded. */
   readonly #unknown = new Set<number>();
-  readonly #running = new Map<number, RunningCall>();
+  readonly #running = new Map<number, Running>();
+  readonly #completions: Completions;
+  readonly #timings: CallTimings;
   #lastSeq = 0;
 
-  constructor(gateway: CallGateway, hold: Hold, log: Pick<EventLog, "head">) {
+  constructor(
+    gateway: CallGateway,
+    hold: Hold,
+    parts: { log: Pick<EventLog, "head">; completions: Completions; timings: CallTimings },
+  ) {
     this.#gateway = gateway;
     this.#hold = hold;
-    this.#log = log;
+    this.#log = parts.log;
+    this.#completions = parts.completions;
+    this.#timings = parts.timings;
   }
 
   /** @throws the gateway's refusal, CallFailure, GATEWAY_UNREACHABLE, BUDGET_EXHAUSTED past `callsPerAttempt` */
@@ -90,7 +104,7 @@ export class ProxiedCalls {
       return {
         seq,
         head: answer.head,
-        body: this.#follow(seq, answer),
+        body: this.#follow(seq, call, answer),
       };
     } catch (error) {
       // A caller that left does not know what the gateway made of its call.
@@ -157,13 +171,13 @@ export class ProxiedCalls {
     if (this.#lastSeq >= LIMITS.callsPerAttempt) throw exhausted();
     const seq = ++this.#lastSeq;
     onSeq(seq);
-    const { tool, method, url, headers, body, timeoutMs } = call;
+    const { call: number, tool, method, url, headers, body, timeoutMs } = call;
     const isInMemory = body instanceof Uint8Array;
     const sha256 = isInMemory
       ? hash("sha256", body, "base64")
       : Buffer.from(body.digest.slice("sha256:".length), "hex").toString("base64");
     this.#unknown.add(seq);
-    this.#running.set(seq, { seq, tool, startedAtMs: performance.now(), bytesDown: 0 });
+    this.#running.set(seq, { call: number, seq, tool, startedAtMs: performance.now(), bytesDown: 0 });
     return {
       ...{ seq, tool, method, url, headers },
       content_digest: `sha-256=:${sha256}:`,
@@ -174,18 +188,28 @@ export class ProxiedCalls {
     };
   }
 
-  async *#follow(seq: number, answer: ProxiedAnswer): AsyncGenerator<Uint8Array> {
+  async *#follow(
+    seq: number,
+    { call, method }: OutgoingCall,
+    answer: ProxiedAnswer,
+  ): AsyncGenerator<Uint8Array> {
     const running = this.#running.get(seq)!;
+    const tap = this.#completions.follow(call, method, answer.head.status);
     let failure: unknown = null;
     try {
       for await (const part of answer.body) {
         running.bytesDown += part.length;
-        yield part;
+        try {
+          yield part;
+        } finally {
+          tap?.push(part); // once it has been passed on
+        }
       }
     } catch (error) {
       failure = error;
       throw error;
     } finally {
+      tap?.end();
       const end = answer.end();
       if (end !== null) {
         const { receipt, fingerprint } = end;
@@ -199,19 +223,28 @@ export class ProxiedCalls {
   /** @param said what the gateway told beside the receipt, which says the same and need not be taken apart then */
   #keep(seq: number, receipt: string, said: Omit<CallReport, "receipt"> = claimsOf(receipt)): void {
     const { status, fingerprint } = said;
+    this.#time(seq, durationUs(receipt));
     this.#reports.set(seq, { status, fingerprint, receipt });
     this.#unknown.delete(seq);
     this.#running.delete(seq);
   }
 
   #ended(seq: number, error: unknown): void {
-    this.#running.delete(seq);
     if (error instanceof CallFailure) {
       if (error.receipt !== null) this.#keep(seq, error.receipt);
-    } else if (error instanceof DsecError && error.code !== "GATEWAY_UNREACHABLE") {
+    } else if (error instanceof DsecError) {
+      this.#time(seq, null);
       // Refused before anything was sent: there is no receipt and there will be none.
-      this.#unknown.delete(seq);
+      if (error.code !== "GATEWAY_UNREACHABLE") this.#unknown.delete(seq);
     }
+    this.#running.delete(seq);
+  }
+
+  #time(seq: number, upstreamUs: number | null): void {
+    const running = this.#running.get(seq);
+    if (running === undefined) return;
+    const elapsedUs = (performance.now() - running.startedAtMs) * 1000;
+    this.#timings.proxied(running.call, elapsedUs, upstreamUs);
   }
 
   async #fetchReceipts(signal: AbortSignal): Promise<void> {
@@ -228,8 +261,21 @@ export class ProxiedCalls {
 
 /** Our own gateway's words: they are read here, not verified. */
 function claimsOf(receipt: string): ReceiptClaims {
-  const payload = Buffer.from(receipt.split(".")[1] ?? "", "base64url").toString("utf8");
-  return ReceiptClaimsSchema.parse(JSON.parse(payload));
+  return ReceiptClaimsSchema.parse(payloadOf(receipt));
+}
+
+/** From the call's record at the gateway to the end of the answer. Nothing depends on it but what the trace says of time. */
+function durationUs(receipt: string): number | null {
+  try {
+    const { duration_us } = payloadOf(receipt) as Partial<ReceiptClaims>;
+    return typeof duration_us === "number" ? duration_us : null;
+  } catch {
+    return null;
+  }
+}
+
+function payloadOf(receipt: string): object {
+  return JSON.parse(Buffer.from(receipt.split(".")[1] ?? "", "base64url").toString("utf8"));
 }
 
 function exhausted(): DsecError {

@@ -3,6 +3,7 @@ import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Retry } from "#core/wire/tools.ts";
 import { pause } from "../retry.ts";
+import type { CallTimings } from "../trace/call-timings.ts";
 import type { Failures } from "../trace/failures.ts";
 import type { EventLog, MembersOf } from "./event-log.ts";
 import type { MemoryWatch } from "./memory-watch.ts";
@@ -55,6 +56,7 @@ export class RecordedCalls {
   readonly #watch: MemoryWatch;
   readonly #context: () => Digest | null;
   readonly #failures: Failures;
+  readonly #timings: CallTimings;
   readonly #underWay = new Set<number>();
   readonly #closing = new AbortController();
   /** Tries that go on after their callers were answered. */
@@ -66,9 +68,11 @@ export class RecordedCalls {
     steps: PlanSteps;
     watch: MemoryWatch;
     failures: Failures;
+    timings: CallTimings;
     context: () => Digest | null;
   }) {
     this.#failures = parts.failures;
+    this.#timings = parts.timings;
     this.#log = parts.log;
     this.#steps = parts.steps;
     this.#watch = parts.watch;
@@ -130,6 +134,7 @@ export class RecordedCalls {
     const memory = await this.#watch.check(number);
     const around = { step: this.#steps.current, memory_digest: memory, context_digest: this.#context() };
     this.#log.append("tool_call_start", { call: number, ...members, ...around });
+    this.#timings.begin(number);
     this.#underWay.add(number);
     const { tool = null, via } = members;
     return { number, before: { memory, atMs: performance.now(), tool, via, step: around.step } };
@@ -137,10 +142,11 @@ export class RecordedCalls {
 
   async end(number: number, before: Before, members: EndMembers): Promise<void> {
     const duration_us = Math.round((performance.now() - before.atMs) * 1000);
+    const timing = this.#timings.end(number);
     const memory = await this.#watch.check(number);
     const after = { duration_us, memory_digest: memory, memory_changed: memory !== before.memory };
     this.#underWay.delete(number);
-    this.#log.append("tool_call_end", { call: number, ...members, ...after });
+    this.#log.append("tool_call_end", { call: number, timing, ...members, ...after });
     const { via, step } = before;
     const error = errorOf(before, members);
     if (error !== null) await this.#failures.record({ ...error, via, call: number, step });

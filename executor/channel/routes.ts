@@ -27,6 +27,7 @@ import {
   readJsonBody,
   readQuery,
 } from "../memory/http.ts";
+import { SerializationTime } from "../trace/call-timings.ts";
 import type { Failures } from "../trace/failures.ts";
 import type { EventLog } from "./event-log.ts";
 import type { Exchange, Reply, Routes } from "./exchange.ts";
@@ -72,8 +73,9 @@ export function createChannelRoutes(parts: ChannelParts): Routes {
         readGet(exchange);
         return jsonReply(JSON.stringify({ items: parts.calls.running().map(shownRunning) }));
       case "/v1/call": {
-        const call = await posted(exchange, ApiCallSchema, LIMITS.channelBodyBytes);
-        const made = await tools.api(call, exchange.signal);
+        const time = new SerializationTime();
+        const call = await posted(exchange, ApiCallSchema, LIMITS.channelBodyBytes, time);
+        const made = await tools.api(call, exchange.signal, time);
         return jsonReply(apiText(made.answer, made.call, observations.take(made.call.number)));
       }
       case "/v1/steps": {
@@ -131,19 +133,20 @@ export function createChannelRoutes(parts: ChannelParts): Routes {
 async function answerTool(exchange: Exchange, parts: ChannelParts): Promise<Reply> {
   const [name = "", action, ...rest] = nameInPath(exchange, "/v1/tools/").split("/");
   if (rest.length > 0) throw notFound(exchange);
+  const time = new SerializationTime();
   switch (action) {
     case undefined: {
-      const { input } = await posted(exchange, ToolCallSchema, LIMITS.requestBodyBytes);
-      const answer = await parts.tools.call(name, input, "http", exchange.signal);
+      const { input } = await posted(exchange, ToolCallSchema, LIMITS.requestBodyBytes, time);
+      const answer = await parts.tools.call(name, input, "http", exchange.signal, time);
       return jsonReply(toolText(answer, parts.observations.take(answer.call.number)));
     }
     case "begin": {
-      const { input } = await posted(exchange, ToolCallSchema, LIMITS.requestBodyBytes);
-      return jsonReply(JSON.stringify(await parts.tools.beginInSandbox(name, input)), 201);
+      const { input } = await posted(exchange, ToolCallSchema, LIMITS.requestBodyBytes, time);
+      return jsonReply(JSON.stringify(await parts.tools.beginInSandbox(name, input, time)), 201);
     }
     case "end": {
-      const end = await posted(exchange, ToolRunEndSchema, LIMITS.channelBodyBytes);
-      const answer = await parts.tools.endInSandbox(end);
+      const end = await posted(exchange, ToolRunEndSchema, LIMITS.channelBodyBytes, time);
+      const answer = await parts.tools.endInSandbox(end, time);
       return jsonReply(toolText(answer, parts.observations.take(answer.call.number)));
     }
     default:
@@ -187,9 +190,10 @@ async function posted<S extends z.ZodType>(
   exchange: Exchange,
   schema: S,
   maxBytes: number,
+  time = new SerializationTime(),
 ): Promise<z.output<S>> {
   if (exchange.method !== "POST") throw methodNotAllowed(exchange, "POST");
   readQuery(exchange, NO_QUERY);
   const body = await readJsonBody(exchange, maxBytes);
-  return judge(schema, parseJson(body, "the request body"), "the request body");
+  return time.during(() => judge(schema, parseJson(body, "the request body"), "the request body"));
 }

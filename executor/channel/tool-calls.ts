@@ -19,6 +19,7 @@ import {
   runExecTool,
   toolArguments,
 } from "../tools/exec-tool.ts";
+import { type CallTimings, SerializationTime } from "../trace/call-timings.ts";
 import {
   collectBody,
   header,
@@ -61,7 +62,7 @@ export class ToolCalls {
   readonly #parts: ToolCallParts;
   readonly #queue = new ExecQueue();
   /** Tools that run within the sandbox now, by the number of their call. */
-  readonly #inSandbox = new Map<number, { tool: ExecTool; before: Before }>();
+  readonly #inSandbox = new Map<number, { tool: ExecTool; before: Before; time: SerializationTime }>();
 
   constructor(tools: readonly Tool[], timeouts: ToolTimeouts | null, parts: ToolCallParts) {
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
@@ -90,8 +91,14 @@ export class ToolCalls {
    * @throws TOOL_NOT_FOUND, TOOL_INPUT_INVALID before anything is done; TOOL_TIMED_OUT without a fallback; the gateway's
    * refusal; what became of the call
    */
-  async call(name: string, input: ToolInput, via: Via, signal: AbortSignal): Promise<ToolAnswer> {
-    const tool = this.#find(name, input);
+  async call(
+    name: string,
+    input: ToolInput,
+    via: Via,
+    signal: AbortSignal,
+    time = new SerializationTime(),
+  ): Promise<ToolAnswer> {
+    const tool = time.during(() => this.#find(name, input));
     if (tool.kind === "exec" && tool.where === "sandbox") {
       throw new DsecError(
         "INVALID_REQUEST",
@@ -103,11 +110,12 @@ export class ToolCalls {
     // Also finds what is wrong with the input before a start is recorded.
     const attempt =
       tool.kind === "http"
-        ? this.#httpAttempt(tool, input, timeoutMs)
-        : this.#execAttempt(tool, input, timeoutMs);
+        ? this.#httpAttempt(tool, input, timeoutMs, time)
+        : this.#execAttempt(tool, input, timeoutMs, time);
+    const shown = time.during(() => shownInput(input));
     const end = await this.#parts.recorded.run(
       {
-        members: { tool: name, kind: tool.kind, via, read_only: tool.read_only, ...shownInput(input) },
+        members: { tool: name, kind: tool.kind, via, read_only: tool.read_only, ...shown },
         timeoutMs,
         retry: tool.kind === "http" ? tool.retry : undefined,
         fallback: tool.fallback === undefined ? null : JSON.stringify(tool.fallback),
@@ -119,10 +127,15 @@ export class ToolCalls {
   }
 
   /** A call of the agent's own. Its answer's status says nothing about us: 404 of the upstream is an answer. */
-  async api(call: ApiCall, signal: AbortSignal): Promise<{ answer: ApiAnswer; call: ToolAnswer["call"] }> {
+  async api(
+    call: ApiCall,
+    signal: AbortSignal,
+    time: SerializationTime,
+  ): Promise<{ answer: ApiAnswer; call: ToolAnswer["call"] }> {
     const body =
       call.body_base64 === undefined ? Buffer.from(call.body ?? "") : Buffer.from(call.body_base64, "base64");
     const { method, url, headers, timeout_ms: timeoutMs } = call;
+    const shown = time.during(() => digestOf(hash("sha256", body, "buffer")));
     const outgoing = { tool: null, method, url, headers, body, timeoutMs: gatewayTimeoutMs(timeoutMs) };
     const end = await this.#parts.recorded.run<ApiAnswer>(
       {
@@ -132,14 +145,19 @@ export class ToolCalls {
           via: "http",
           method,
           url,
-          arguments_digest: digestOf(hash("sha256", body, "buffer")),
+          arguments_digest: shown,
           body: body.length <= LIMITS.recordedArgumentsBytes ? body : null,
         },
         timeoutMs,
         retry: call.retry,
         fallback: null,
-        attempt: async (signal) => {
-          const { head, body, members, facts } = await this.#fetch(outgoing, signal);
+        attempt: async (signal, number) => {
+          this.#parts.timings.serialized(number, time);
+          const { head, body, members, facts } = await this.#fetch(
+            { ...outgoing, call: number },
+            signal,
+            time,
+          );
           const answer =
             body.length <= LIMITS.recordedAnswerBytes ? { head_json: JSON.stringify(head), body } : null;
           return { value: { ...head, body }, members: { ...members, answer }, facts, status: head.status };
@@ -152,8 +170,8 @@ export class ToolCalls {
   }
 
   /** Begins a tool within the sandbox: what its caller, who is there, has to run. */
-  async beginInSandbox(name: string, input: ToolInput): Promise<InSandbox> {
-    const tool = this.#find(name, input);
+  async beginInSandbox(name: string, input: ToolInput, time: SerializationTime): Promise<InSandbox> {
+    const tool = time.during(() => this.#find(name, input));
     if (tool.kind !== "exec" || tool.where !== "sandbox") {
       throw new DsecError(
         "INVALID_REQUEST",
@@ -167,24 +185,28 @@ export class ToolCalls {
       via: "http",
       read_only: tool.read_only,
       where: "sandbox",
-      ...shownInput(input),
+      ...time.during(() => shownInput(input)),
     };
     const { number, before } = await this.#parts.recorded.begin(members);
-    this.#inSandbox.set(number, { tool, before });
+    this.#parts.timings.serialized(number, time);
+    this.#inSandbox.set(number, { tool, before, time });
     return { call: number, command: argv, input, timeout_ms: toolTimeoutMs(tool, this.#timeouts) };
   }
 
   /** Records how it ended, and gives its caller the same answer that a sibling's would have. */
-  async endInSandbox(end: ToolRunEnd): Promise<ToolAnswer> {
+  async endInSandbox(end: ToolRunEnd, read: SerializationTime): Promise<ToolAnswer> {
     const running = this.#inSandbox.get(end.call);
     if (running === undefined)
       throw new DsecError("TOOL_NOT_FOUND", `no tool of call ${end.call} runs within the sandbox`);
     this.#inSandbox.delete(end.call);
-    const { tool, before } = running;
+    const { tool, before, time } = running;
+    time.us += read.us;
     const stdout = Buffer.from(end.stdout_base64, "base64");
-    const facts = { exit_code: end.exit_code, signal: end.signal, ...shownOutput(stdout) };
+    const facts = { exit_code: end.exit_code, signal: end.signal, ...time.during(() => shownOutput(stdout)) };
     const state = end.timed_out ? (tool.fallback === undefined ? "timed_out" : "fallback") : "answered";
-    const value = executedOutput(stdout, Buffer.from(end.stderr_base64, "base64"), end.exit_code === 0);
+    const value = time.during(() =>
+      executedOutput(stdout, Buffer.from(end.stderr_base64, "base64"), end.exit_code === 0),
+    );
     const given =
       state === "answered"
         ? givenOf(value)
@@ -227,19 +249,23 @@ export class ToolCalls {
     return tool;
   }
 
-  #httpAttempt(tool: HttpTool, input: ToolInput, timeoutMs: number) {
-    const outgoing = outgoingCall(tool, input, gatewayTimeoutMs(timeoutMs));
-    return async (signal: AbortSignal): Promise<Tried<Output>> => {
-      const { head, body, members, facts, contentType } = await this.#fetch(outgoing, signal);
-      const value = { text: outputText(body, contentType), isError: head.status >= 400 };
+  #httpAttempt(tool: HttpTool, input: ToolInput, timeoutMs: number, time: SerializationTime) {
+    const outgoing = time.during(() => outgoingCall(tool, input, gatewayTimeoutMs(timeoutMs)));
+    return async (signal: AbortSignal, number: number): Promise<Tried<Output>> => {
+      this.#parts.timings.serialized(number, time);
+      const fetching = this.#fetch({ ...outgoing, call: number }, signal, time);
+      const { head, body, members, facts, contentType } = await fetching;
+      const text = time.during(() => outputText(body, contentType));
+      const value = { text, isError: head.status >= 400 };
       return { value, members: { ...members, ...givenOf(value) }, facts, status: head.status };
     };
   }
 
-  #execAttempt(tool: ExecTool, input: ToolInput, timeoutMs: number) {
+  #execAttempt(tool: ExecTool, input: ToolInput, timeoutMs: number, time: SerializationTime) {
     toolArguments(tool, input);
     const { home, exec } = this.#parts;
     return async (signal: AbortSignal, number: number): Promise<Tried<Output>> => {
+      this.#parts.timings.serialized(number, time);
       // Killed here a moment after the deadline, so that who waits is told first.
       const options = { home, number, timeoutMs: timeoutMs + EXEC_GRACE_MS, signal };
       const run = () => runExecTool(tool, input, options, exec);
@@ -247,19 +273,20 @@ export class ToolCalls {
       if (reason === "command_not_found") {
         throw new DsecError("TOOL_FAILED", `tool ${tool.name}: ${tool.command[0]} is not in its image`);
       }
-      const facts = { exit_code: exitCode, signal: killedBy, reason, ...shownOutput(stdout) };
-      const value = executedOutput(stdout, stderr, reason === "exited" && exitCode === 0);
+      const shown = time.during(() => shownOutput(stdout));
+      const facts = { exit_code: exitCode, signal: killedBy, reason, ...shown };
+      const value = time.during(() => executedOutput(stdout, stderr, reason === "exited" && exitCode === 0));
       return { value, members: { ...facts, ...givenOf(value) }, facts, status: null };
     };
   }
 
-  async #fetch(outgoing: OutgoingCall, signal: AbortSignal) {
+  async #fetch(outgoing: OutgoingCall, signal: AbortSignal, time: SerializationTime) {
     const { calls } = this.#parts;
     const answer = await calls.open(outgoing, signal);
     const body = await collectBody(answer);
     const { status, headers, url, redirects } = answer.head;
     const fingerprint = calls.report(answer.seq)?.fingerprint ?? null;
-    const output = shownOutput(body);
+    const output = time.during(() => shownOutput(body));
     return {
       head: { status, headers, url, redirects },
       body,
@@ -278,6 +305,7 @@ export class ToolCalls {
 
 export type ToolCallParts = {
   recorded: RecordedCalls;
+  timings: CallTimings;
   calls: ProxiedCalls;
   exec: ExecToolParts;
   home: ExecToolHome;

@@ -50,6 +50,7 @@ export class ChannelCalls implements CallPort {
     const record = await this.#begin({ method, url, arguments_digest: body.digest }, signal, body);
     return record.during(async () => {
       const outgoing = {
+        call: record.number,
         tool: null,
         method,
         url,
@@ -99,8 +100,10 @@ export class ChannelCalls implements CallPort {
     const record = await this.#begin({ method, url, passage }, null, null);
     return record.during(async () => {
       const timeoutMs = LIMITS.callTimeoutMsMax;
-      const tunnel = await this.#parts.calls.openTunnel({ ...call, timeoutMs }, signal, (seq) =>
-        record.made(seq),
+      const tunnel = await this.#parts.calls.openTunnel(
+        { ...call, call: record.number, timeoutMs },
+        signal,
+        (seq) => record.made(seq),
       );
       tunnel.ended.then(
         ({ bytesUp, bytesDown }) => record.answered({ bytes_up: bytesUp, bytes_down: bytesDown }),
@@ -126,7 +129,12 @@ export class ChannelCalls implements CallPort {
     try {
       if (this.#state === "closed") throw new DsecError("CALL_CANCELLED", "the sandbox has ended");
       const { number, before } = await recorded.begin({ tool: null, kind: "http", via: "proxy", ...members });
-      return new CallRecord(calls, signal, (end) => void finish(() => recorded.end(number, before, end)));
+      return new CallRecord(
+        number,
+        calls,
+        signal,
+        (end) => void finish(() => recorded.end(number, before, end)),
+      );
     } catch (error) {
       await finish(async () => {});
       throw error;
@@ -136,6 +144,8 @@ export class ChannelCalls implements CallPort {
 
 /** The one end that a call which began has. */
 class CallRecord {
+  /** Of the call in the event log. */
+  readonly number: number;
   readonly #calls: Pick<ProxiedCalls, "report">;
   readonly #signal: AbortSignal | null;
   readonly #end: (members: EndMembers) => void;
@@ -144,10 +154,12 @@ class CallRecord {
   #seq: number | null = null;
 
   constructor(
+    number: number,
     calls: Pick<ProxiedCalls, "report">,
     signal: AbortSignal | null,
     end: (members: EndMembers) => void,
   ) {
+    this.number = number;
     this.#calls = calls;
     this.#signal = signal;
     this.#end = end;

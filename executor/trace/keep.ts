@@ -36,6 +36,7 @@ const WITHHELD: { readonly [T in EventType]?: "all" | Partial<EventBody<T>> } = 
   context: "all",
   output: "all",
   token_logit: "all",
+  completion: { tool_calls: [] },
 };
 
 /** Between 0 and 1, the same for a task wherever and however often it runs. */

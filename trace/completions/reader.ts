@@ -86,13 +86,16 @@ export class CompletionReader {
 
 /** By the first byte that is no space: `{` begins JSON, the name of a field or a colon a stream of events. */
 function stateFrom(bytes: Uint8Array): "beginning" | "whole" | "events" | "over" {
-  for (const byte of bytes) {
+  for (const byte of bytes.subarray(0, BLANKS_MAX)) {
     if (SPACE.has(byte)) continue;
     if (byte === 0x7b) return "whole";
     return FIELD.has(byte) ? "events" : "over";
   }
-  return "beginning";
+  return bytes.length < BLANKS_MAX ? "beginning" : "over";
 }
+
+/** More than any server sends ahead. */
+const BLANKS_MAX = 1024;
 
 /** White space of JSON, and the bytes of a byte-order mark. */
 const SPACE = new Set([0x20, 0x09, 0x0a, 0x0d, 0xef, 0xbb, 0xbf]);

@@ -295,6 +295,7 @@ describe("what is no completion", () => {
     ["a stream of something else", sse({ type: "tick" }, { choices: [1] }, "hello")],
     ["nothing", ""],
     ["blanks", "   \n"],
+    ["blanks before all else, without end", `${" ".repeat(5000)}${JSON.stringify(CHAT)}`],
     ["bytes", "\u0000\u0001\u0002"],
   ])("is left alone: %s", (_what, body) => {
     expect(read(body).read).toBeNull();

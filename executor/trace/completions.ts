@@ -1,0 +1,85 @@
+import { LIMITS } from "#core/limits.ts";
+import { CompletionReader } from "#trace/completions/reader.ts";
+import { Vocabulary } from "#trace/completions/vocabulary.ts";
+import type { Token } from "#trace/events/event.ts";
+import type { EventLog } from "../channel/event-log.ts";
+
+/** Takes the body of an answer as it passes; after its end it takes nothing. */
+export type CompletionTap = { push(bytes: Uint8Array): void; end(): void };
+
+/**
+ * What the models that an agent calls say of themselves: where an answer is an OpenAI-compatible completion, its usage, its
+ * tool calls and its tokens' log-probabilities become events. They are read along with what passes, which waits for
+ * nothing here and is never changed; what cannot be read is nobody's failure.
+ */
+export class Completions {
+  readonly #log: Pick<EventLog, "append" | "checkRoom">;
+  readonly #vocabulary = new Vocabulary();
+  readonly #open = new Set<CompletionTap>();
+  #heldBytes = 0;
+
+  constructor(log: Pick<EventLog, "append" | "checkRoom">) {
+    this.#log = log;
+  }
+
+  /**
+   * Null where the answer cannot be one: a completion is asked for by POST, and comes with success.
+   * @param call its number in the event log
+   */
+  follow(call: number, method: string, status: number): CompletionTap | null {
+    if (method !== "POST" || status < 200 || status > 299) return null;
+    const reader = new CompletionReader(this.#vocabulary, (choice, tokens) =>
+      this.#recordTokens(call, choice, tokens),
+    );
+    let held = 0;
+    const settle = () => {
+      this.#heldBytes += reader.heldBytes - held;
+      held = reader.heldBytes;
+    };
+    const tap: CompletionTap = {
+      push: (bytes) => {
+        if (!this.#open.has(tap)) return;
+        quietly(() => reader.push(bytes));
+        settle();
+        if (this.#heldBytes <= LIMITS.completionsHeldBytes) return;
+        reader.giveUp();
+        settle();
+      },
+      end: () => {
+        if (!this.#open.delete(tap)) return;
+        quietly(() => this.#record(call, reader));
+        this.#heldBytes -= held;
+      },
+    };
+    this.#open.add(tap);
+    return tap;
+  }
+
+  /** Before the log is sealed: of what is still passing, what has come by now. Nothing is recorded after it. */
+  close(): void {
+    for (const tap of this.#open) tap.end();
+  }
+
+  #record(call: number, reader: CompletionReader): void {
+    const read = reader.end();
+    if (read === null) return;
+    this.#log.checkRoom();
+    for (const completion of read.completions) {
+      this.#log.append("completion", { call, ...completion, streamed: read.streamed });
+    }
+  }
+
+  #recordTokens(call: number, choice: number, tokens: Token[]): void {
+    // One answer may bring more of them than the log has room for.
+    this.#log.checkRoom();
+    const source = choice === 0 ? "assistant" : `assistant, choice ${choice}`;
+    this.#log.append("token_logit", { source, call, tokens });
+  }
+}
+
+/** A log that is full or cannot be written says so at the call's own end. */
+function quietly(act: () => void): void {
+  try {
+    act();
+  } catch {}
+}
