@@ -32,6 +32,8 @@ export function planLaunch(
     stdinPath: string | null;
     /** the channel's socket on the host */
     socketPath: string;
+    /** what the channel offers by the environment */
+    environment: Record<string, string>;
     free: Resources;
   },
 ): LaunchPlan {
@@ -50,7 +52,7 @@ export function planLaunch(
     id: sandboxId(lease),
     image: prepared.image,
     argv: spec.command,
-    env: environmentOf(lease),
+    env: environmentOf(lease, prepared.environment),
     workingDirectory: spec.working_directory,
     stdinPath: prepared.stdinPath,
     hostname: "sandbox",
@@ -73,12 +75,16 @@ export function planLaunch(
 }
 
 /** The task's own variables go before ours; `dsec-tool` is found whatever PATH it sets, and last. */
-function environmentOf({ task_id: taskId, spec }: Lease): Record<string, string> {
+function environmentOf(
+  { task_id: taskId, spec }: Lease,
+  offered: Record<string, string>,
+): Record<string, string> {
   const env: Record<string, string> = {
     ...DEFAULT_ENVIRONMENT,
     PYTHONPATH: "/dsec/python",
     DSEC_TASK_ID: taskId,
     DSEC_SOCKET: SOCKET_PATH,
+    ...offered,
     ...spec.env,
   };
   env.PATH = env.PATH === "" ? "/dsec/bin" : `${env.PATH}:/dsec/bin`;

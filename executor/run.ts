@@ -12,6 +12,7 @@ import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
 import type { Identity } from "./identity.ts";
 import type { ImageStore } from "./images/store.ts";
 import { type HeldLease, type Leases, stopOf } from "./leases.ts";
+import type { LiveEvents } from "./live-events.ts";
 import { launchFailed } from "./outcome.ts";
 import { untilAnswered } from "./retry.ts";
 import { Interrupted, runInSandbox, type SandboxParts, withoutOutputs } from "./sandbox-run.ts";
@@ -31,6 +32,7 @@ export type RunParts = SandboxParts & {
   client: GatewayClient;
   leases: Leases;
   images: ImageStore;
+  live: LiveEvents;
   attemptsDirectory: string;
   onFailure: (error: unknown) => void;
   onEvent: (event: AttemptEvent) => void;

@@ -22,12 +22,13 @@ import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
 import { captureStream, type LiveSink } from "./output-stream.ts";
 import { planLaunch } from "./plan.ts";
+import type { Replay } from "./replay/replay.ts";
 import type { LiveTrajectories } from "./trace/live.ts";
 import { ProcessRecord } from "./trace/process-record.ts";
 import { SandboxCpu } from "./trace/sandbox-cpu.ts";
 
 export type SandboxParts = {
-  live: LiveEvents;
+  live: Pick<LiveEvents, "sink">;
   trajectories: LiveTrajectories;
   launcher: Pick<Launcher, "launch">;
   artifacts: ArtifactCache;
@@ -64,6 +65,7 @@ export class Interrupted extends Error {
  * Runs the command of a lease in a sandbox: inputs, plan, launch, output as it comes, the end, the files it left.
  * Rejects, with nothing left behind, where a fault of ours kept the command from its end (`Interrupted` where it had a
  * channel), and with the `Stop` where the attempt was stopped before there was a sandbox.
+ * @param replay answers the command's calls in place of the world
  * @param start tells the gateway that the command runs; called with the launch. Live output is sent once it has resolved.
  */
 export async function runInSandbox(
@@ -72,6 +74,7 @@ export async function runInSandbox(
   folder: AttemptFolder,
   start: () => Promise<void>,
   parts: SandboxParts,
+  replay: Replay | null = null,
 ): Promise<Ran> {
   const { lease } = held;
   const { signal } = held.stopped;
@@ -88,7 +91,7 @@ export async function runInSandbox(
     return paths;
   };
   const openDoors = async () => {
-    channel = await parts.channels.open(lease, folder.path);
+    channel = await parts.channels.open(lease, folder.path, replay);
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
     egress = new Egress(lease, folder.path, channel, parts.client, signal);
     return { channel, egress };
@@ -108,6 +111,7 @@ export async function runInSandbox(
       inputPaths,
       stdinPath,
       socketPath: doors.channel.socketPath,
+      environment: doors.channel.environment,
       free,
     });
     const launching = parts.launcher.launch(doors.egress.plan(plan));
@@ -150,7 +154,7 @@ async function followSandbox(
   held: HeldLease,
   folder: AttemptFolder,
   started: Promise<void>,
-  live: LiveEvents,
+  live: SandboxParts["live"],
 ): Promise<Omit<Ran, "channel">> {
   const { signal } = held.stopped;
   const kill = () => sandbox.kill();

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { join } from "node:path";
 import type { Digest, TaskId } from "#core/ids.ts";
 import type { CallsSummary } from "#core/wire/calls.ts";
@@ -8,6 +9,7 @@ import { taskNamespace } from "../memory/memory.ts";
 import { createMemoryRoutes } from "../memory/routes.ts";
 import { busJob, type Member } from "../messages/routes.ts";
 import { sandboxId } from "../plan.ts";
+import type { Replay } from "../replay/replay.ts";
 import type { ExecToolParts } from "../tools/exec-tool.ts";
 import { CallTimings } from "../trace/call-timings.ts";
 import type { Collector, KeptTrace } from "../trace/collector.ts";
@@ -55,6 +57,8 @@ export class Channel {
   readonly log: EventLog;
   /** Errors of whatever kind, with what surrounded them. */
   readonly failures: Failures;
+  /** What the command finds of it in its environment. */
+  readonly environment: Record<string, string>;
   readonly timings = new CallTimings();
   readonly #completions: Completions;
   readonly #steps: PlanSteps;
@@ -66,8 +70,13 @@ export class Channel {
   #server: SocketServer | null = null;
 
   /** @param directory the attempt's private folder */
-  static async open(lease: Lease, directory: string, parts: ChannelParts): Promise<Channel> {
-    const channel = new Channel(lease, directory, parts);
+  static async open(
+    lease: Lease,
+    directory: string,
+    parts: ChannelParts,
+    replay: Replay | null,
+  ): Promise<Channel> {
+    const channel = new Channel(lease, directory, parts, replay);
     if (await channel.#watch.begin()) await channel.#snapshots.begin();
     channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
     return channel;
@@ -75,7 +84,7 @@ export class Channel {
 
   readonly #routes: Routes;
 
-  private constructor(lease: Lease, directory: string, parts: ChannelParts) {
+  private constructor(lease: Lease, directory: string, parts: ChannelParts, replay: Replay | null) {
     const { gateway, services, exec } = parts;
     const { spec, task_id: taskId } = lease;
     const id = sandboxId(lease);
@@ -95,6 +104,7 @@ export class Channel {
       if (event.namespace !== namespace) return;
       watch.wrote(event);
       if (!READS.has(event.op)) snapshots.wrote();
+      replay?.seeMemory(event);
     });
     const records = new AgentRecords(log);
     this.socketPath = join(directory, SOCKET);
@@ -102,16 +112,22 @@ export class Channel {
     this.failures = new Failures(log, services.memory, namespace);
     this.#watch = watch;
     this.#snapshots = snapshots;
-    this.#steps = new PlanSteps(log, spec.plan_step_timeout_ms);
-    this.observations = new ObservationQueue(log);
+    // Time that passes otherwise must not end a step that was in time.
+    this.#steps = new PlanSteps(log, replay === null ? spec.plan_step_timeout_ms : null);
+    this.observations = new ObservationQueue(log, replay);
     this.#completions = new Completions(log);
     const { timings } = this;
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     this.calls = new ProxiedCalls(gateway, hold, { log, completions: this.#completions, timings });
     this.recorded = new RecordedCalls({
       ...{ log, steps: this.#steps, watch, failures: this.failures, timings },
-      context: () => records.context,
+      ...{ context: () => records.context, replay },
     });
+    this.environment = {
+      DSEC_SEED: String(seedOf(taskId)),
+      DSEC_STARTED_AT: String(this.recorded.wallUs),
+      ...(replay === null ? {} : { DSEC_REPLAY: "1" }),
+    };
     this.#tools = new ToolCalls(spec.tools, spec.tool_timeout_ms, {
       recorded: this.recorded,
       timings,
@@ -132,6 +148,7 @@ export class Channel {
     const answer = createChannelRoutes({
       ...{ log, tools: this.#tools, calls: this.calls, steps: this.#steps, records, failures: this.failures },
       ...{ observations: this.observations, memoryAndMessages },
+      clock: () => ({ wall_us: this.recorded.wallUs, seed: seedOf(taskId), replaying: replay !== null }),
     });
     this.#routes = (exchange) => {
       const answering = answer(exchange).finally(() => this.#answering.delete(answering));
@@ -182,6 +199,11 @@ export class Channel {
     this.#steps.close();
     await this.#leave();
   }
+}
+
+/** Offered to agents that draw lots: the same in every attempt of a task, so that a replay draws the same. */
+function seedOf(taskId: string): number {
+  return hash("sha256", `seed of ${taskId}`, "buffer").readUInt32BE();
 }
 
 const READS = new Set<MemoryEvent["op"]>(["get", "list", "search"]);

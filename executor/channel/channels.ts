@@ -1,5 +1,6 @@
 import type { Lease } from "#core/wire/leases.ts";
 import type { ObservationForLease } from "#core/wire/observations.ts";
+import type { Replay } from "../replay/replay.ts";
 import { Channel, type ChannelParts } from "./channel.ts";
 
 /** The channels of an executor's sandboxes, by the leases they run under. */
@@ -11,8 +12,9 @@ export class Channels {
     this.#parts = parts;
   }
 
-  async open(lease: Lease, directory: string): Promise<Channel> {
-    const channel = await Channel.open(lease, directory, this.#parts);
+  /** @param replay answers in place of the world */
+  async open(lease: Lease, directory: string, replay: Replay | null = null): Promise<Channel> {
+    const channel = await Channel.open(lease, directory, this.#parts, replay);
     this.#open.set(keyOf(lease), channel);
     return channel;
   }

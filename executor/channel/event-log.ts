@@ -36,6 +36,7 @@ export class EventLog {
   #skewUs = 0;
   #skewKnownUs = Number.NEGATIVE_INFINITY;
   #count = 0;
+  #lastUs = 0;
   #bytes = 0;
 
   /** Begins the recording of an attempt. @param directory of all recordings of this executor */
@@ -77,6 +78,7 @@ export class EventLog {
     const t_us = Math.floor((performance.now() - this.#startMs) * 1000);
     const bytes = encodeEvent(kept, { seq: this.#count + 1, t_us, wall_skew_us: this.#skewAt(t_us) });
     this.#recording.push(type, t_us, bytes);
+    this.#lastUs = t_us;
     this.#chain.add(bytes);
     this.#bytes += bytes.length;
     return ++this.#count;
@@ -84,6 +86,16 @@ export class EventLog {
 
   get count(): number {
     return this.#count;
+  }
+
+  /** Microseconds since 1970 when it was opened. */
+  get startedWallUs(): number {
+    return this.#startedWallUs;
+  }
+
+  /** The same of the last event. */
+  get wallUs(): number {
+    return this.#startedWallUs + this.#lastUs + this.#skewUs;
   }
 
   /** The chain after the last event. */

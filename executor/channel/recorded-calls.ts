@@ -2,6 +2,8 @@ import { DsecError, type ErrorCode } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Retry } from "#core/wire/tools.ts";
+import type { RecordedCall } from "../replay/recording.ts";
+import { type Replay, recordedError } from "../replay/replay.ts";
 import { pause } from "../retry.ts";
 import type { CallTimings } from "../trace/call-timings.ts";
 import type { Failures } from "../trace/failures.ts";
@@ -18,6 +20,8 @@ export type EndMembers = Omit<
   MembersOf<"tool_call_end">,
   "call" | "duration_us" | "memory_digest" | "memory_changed"
 >;
+/** What an end says of the call itself: all that a replay gives again. */
+export type ToldEnd = NonNullable<RecordedCall["end"]>;
 
 /** One try's result, and what its end event says of it. */
 export type Tried<T> = {
@@ -38,6 +42,8 @@ export type CallPlan<T> = {
   fallback: string | null;
   /** @param number of the call in the event log */
   attempt(signal: AbortSignal, number: number): Promise<Tried<T>>;
+  /** The same of an answer that was recorded, for `Tried.members` are those of the record. */
+  again(end: ToldEnd): Omit<Tried<T>, "members">;
 };
 
 export type CallEnd<T> = { number: number; tries: number; durationMs: number } & (
@@ -57,11 +63,13 @@ export class RecordedCalls {
   readonly #context: () => Digest | null;
   readonly #failures: Failures;
   readonly #timings: CallTimings;
+  readonly #replay: Replay | null;
   readonly #underWay = new Set<number>();
   readonly #closing = new AbortController();
   /** Tries that go on after their callers were answered. */
   readonly #leftBehind = new Set<Promise<void>>();
-  #last = 0;
+  #last: number;
+  #wallUs: number;
 
   constructor(parts: {
     log: EventLog;
@@ -70,9 +78,14 @@ export class RecordedCalls {
     failures: Failures;
     timings: CallTimings;
     context: () => Digest | null;
+    /** Answers in place of the world. */
+    replay: Replay | null;
   }) {
     this.#failures = parts.failures;
     this.#timings = parts.timings;
+    this.#replay = parts.replay;
+    this.#last = (parts.replay?.nextNumber ?? 1) - 1;
+    this.#wallUs = parts.log.startedWallUs;
     this.#log = parts.log;
     this.#steps = parts.steps;
     this.#watch = parts.watch;
@@ -91,7 +104,7 @@ export class RecordedCalls {
     const signals = [client, this.#closing.signal, ...(step === null ? [] : [step])];
     const signal = AbortSignal.any(signals);
     const { number, before } = await this.begin(plan.members);
-    const startedAtMs = performance.now();
+    if (before.recorded !== null) return this.#again(plan, number, before, before.recorded, signal);
     const attempts = plan.retry?.attempts ?? 1;
     let tries = 0;
     let outcome: Tried<T> | typeof LATE;
@@ -116,40 +129,126 @@ export class RecordedCalls {
             ? "timed_out"
             : "failed";
       const { code, message: text } = failureOf(error);
-      await this.end(number, before, { state, code, text, tries });
+      await this.end(number, before, { state, code, text, details_json: detailsOf(error), tries });
       throw error;
     }
-    const durationMs = performance.now() - startedAtMs;
     const state = outcome === LATE ? "fallback" : "answered";
     const members = outcome === LATE ? { answer: { output_json: plan.fallback } } : outcome.members;
-    await this.end(number, before, { state, tries, ...members });
+    const durationMs = await this.end(number, before, { state, tries, ...members });
     const end = { number, tries, durationMs };
     return outcome === LATE ? { ...end, state: "fallback" } : { ...end, state: "answered", ...outcome };
   }
 
-  /** Records that a call begins. Whoever calls this records its end too. */
+  /**
+   * Records that a call begins. Whoever calls this records its end too, and in a replay gives what was recorded.
+   * @throws REPLAY_DIVERGED
+   */
   async begin(members: StartMembers): Promise<{ number: number; before: Before }> {
     this.#log.checkRoom();
-    const number = ++this.#last;
+    if (this.#replay === null) return this.#begin(++this.#last, members, null);
+    let recorded: RecordedCall;
+    try {
+      recorded = await this.#replay.next(members, this.#closing.signal);
+    } catch (error) {
+      const { number, before } = await this.#begin(++this.#last, members, null);
+      const { code, message: text } = failureOf(error);
+      await this.end(number, before, {
+        state: "failed",
+        code,
+        text,
+        details_json: detailsOf(error),
+        tries: 0,
+      });
+      throw error;
+    }
+    return this.#begin(recorded.start.call, members, recorded);
+  }
+
+  async #begin(
+    number: number,
+    members: StartMembers,
+    recorded: RecordedCall | null,
+  ): Promise<{ number: number; before: Before }> {
     const memory = await this.#watch.check(number);
     const around = { step: this.#steps.current, memory_digest: memory, context_digest: this.#context() };
     this.#log.append("tool_call_start", { call: number, ...members, ...around });
     this.#timings.begin(number);
     this.#underWay.add(number);
     const { tool = null, via } = members;
-    return { number, before: { memory, atMs: performance.now(), tool, via, step: around.step } };
+    return { number, before: { memory, atMs: performance.now(), tool, via, step: around.step, recorded } };
   }
 
-  async end(number: number, before: Before, members: EndMembers): Promise<void> {
-    const duration_us = Math.round((performance.now() - before.atMs) * 1000);
+  /** Records how a call ended. Resolves with the milliseconds that it took, in a replay those that it took at first. */
+  async end(number: number, before: Before, members: EndMembers): Promise<number> {
+    const { recorded } = before;
+    const duration_us = recorded?.end?.duration_us ?? Math.round((performance.now() - before.atMs) * 1000);
     const timing = this.#timings.end(number);
     const memory = await this.#watch.check(number);
     const after = { duration_us, memory_digest: memory, memory_changed: memory !== before.memory };
     this.#underWay.delete(number);
     this.#log.append("tool_call_end", { call: number, timing, ...members, ...after });
+    this.#wallUs = this.#log.wallUs;
+    if (recorded !== null) this.#replay?.ended(recorded);
     const { via, step } = before;
     const error = errorOf(before, members);
     if (error !== null) await this.#failures.record({ ...error, via, call: number, step });
+    return duration_us / 1000;
+  }
+
+  /** Microseconds since 1970 when the last answer was given, or the attempt began; in a replay that was at first. */
+  get wallUs(): number {
+    return this.#replay?.wallUs ?? this.#wallUs;
+  }
+
+  /** In a replay, of a tool that ran again: why what it did is not what it did at first. */
+  differenceOf(before: Before, did: Parameters<Replay["differenceOf"]>[1]): DsecError | null {
+    const { recorded } = before;
+    return recorded === null ? null : this.#replay!.differenceOf(recorded, did);
+  }
+
+  /** Gives what was recorded, as an answer or as an error, and does nothing. */
+  async #again<T>(
+    plan: CallPlan<T>,
+    number: number,
+    before: Before,
+    recorded: RecordedCall,
+    signal: AbortSignal,
+  ): Promise<CallEnd<T>> {
+    const end = await this.recordedEnd(number, before, recorded, signal);
+    const { state, tries } = end;
+    const durationMs = end.duration_us / 1000;
+    if (state === "fallback") return { number, tries, durationMs, state };
+    if (state !== "answered") throw recordedError(end);
+    return { number, tries, durationMs, state, members: {}, ...plan.again(end) };
+  }
+
+  /**
+   * Records again how the call ended, and resolves with it.
+   * @param signal of the caller: a call that it left the first time ends when it leaves again
+   * @throws REPLAY_DIVERGED where the record does not say
+   */
+  async recordedEnd(
+    number: number,
+    before: Before,
+    recorded: RecordedCall,
+    signal: AbortSignal,
+  ): Promise<ToldEnd> {
+    const { end } = recorded;
+    if (end === null) {
+      const error = this.#replay!.breaksOff(recorded);
+      const { code, message: text } = failureOf(error);
+      await this.end(number, before, { state: "failed", code, text, tries: 0 });
+      throw error;
+    }
+    try {
+      if (end.state === "cancelled") await pause(FOREVER_MS, signal);
+      await this.#replay!.takeTime(recorded, signal);
+    } catch {
+      // It left: as it did, or before it had an answer where calls take their time.
+    }
+    const { seq, t_us, wall_us, type, call, duration_us, memory_digest, memory_changed, ...members } = end;
+    await this.end(number, before, { ...members, replayed: true });
+    return end;
   }
 
   /** Gives up what is still under way and waits until its ends are recorded. */
@@ -232,6 +331,8 @@ export type Before = {
   tool: string | null;
   via: StartMembers["via"];
   step: number | null;
+  /** The recorded call that this one is, in a replay. */
+  recorded: RecordedCall | null;
 };
 
 /** What an end is an error of: a call that failed, or a declared tool that says it did. */
@@ -271,6 +372,16 @@ function missedDeadline(timeoutMs: number, tries: number): DsecError {
     `no answer within ${timeoutMs} ms${tries === 1 ? "" : `, ${tries} times`}; give the tool more time or a fallback`,
     { details: { timeout_ms: timeoutMs, tries } },
   );
+}
+
+/** Longer than any sandbox lives, and what a timer takes (2^31 - 1 ms). */
+const FOREVER_MS = 2 ** 31 - 1;
+
+/** What an error tells programs beside its text, for a replay to tell it again; null where there is nothing, or very much. */
+export function detailsOf(error: unknown): string | null {
+  if (!(error instanceof DsecError) || error.details === undefined) return null;
+  const text = JSON.stringify(error.details);
+  return text.length <= LIMITS.recordedArgumentsBytes ? text.toWellFormed() : null;
 }
 
 /** What events say of a failure: the text of what we did not foresee may hold a secret. */

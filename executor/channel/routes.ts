@@ -1,5 +1,4 @@
 /** The sandbox's socket as one function from request to answer; docs/channel.md has the table of its routes. */
-import { randomUUID } from "node:crypto";
 import type { z } from "zod";
 import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
@@ -47,6 +46,7 @@ export type ChannelParts = {
   records: AgentRecords;
   failures: Failures;
   observations: ObservationQueue;
+  clock: () => { wall_us: number; seed: number; replaying: boolean };
   /** `/v1/memory…` and `/v1/messages…` */
   memoryAndMessages: Routes;
 };
@@ -99,6 +99,9 @@ export function createChannelRoutes(parts: ChannelParts): Routes {
         const { context } = await posted(exchange, ContextSchema, LIMITS.contextBytes);
         return jsonReply(JSON.stringify(parts.records.saveContext(context)), 201);
       }
+      case "/v1/clock":
+        readGet(exchange);
+        return jsonReply(JSON.stringify(parts.clock()));
       case "/v1/observations": {
         if (exchange.method !== "GET") throw methodNotAllowed(exchange, "GET");
         const { wait_ms } = readQuery(exchange, ObservationsQuerySchema);
@@ -114,12 +117,14 @@ export function createChannelRoutes(parts: ChannelParts): Routes {
     }
   }
 
+  /** Counted, so that an agent that is replayed is told the same. */
+  let refusals = 0;
   return async (exchange) => {
     let reply: Reply;
     try {
       reply = await answer(exchange);
     } catch (error) {
-      reply = failureReply(error, `req_${randomUUID()}`);
+      reply = failureReply(error, `req_${++refusals}`);
       // So that dsec-tool knows that the tool is its own to run.
       const where = error instanceof DsecError ? error.details?.where : undefined;
       if (where === "sandbox") reply.headers["dsec-where"] = where;

@@ -30,7 +30,15 @@ import {
   utf8Text,
 } from "./http-tool.ts";
 import type { OutgoingCall, ProxiedCalls } from "./proxied-calls.ts";
-import type { Before, CallEnd, RecordedCalls, StartMembers, Tried } from "./recorded-calls.ts";
+import {
+  type Before,
+  type CallEnd,
+  detailsOf,
+  type RecordedCalls,
+  type StartMembers,
+  type ToldEnd,
+  type Tried,
+} from "./recorded-calls.ts";
 
 /** What the agent is given of a call. */
 export type ToolAnswer = {
@@ -120,6 +128,7 @@ export class ToolCalls {
         retry: tool.kind === "http" ? tool.retry : undefined,
         fallback: tool.fallback === undefined ? null : JSON.stringify(tool.fallback),
         attempt,
+        again: (end) => outputAgain(end, tool.kind),
       },
       signal,
     );
@@ -161,6 +170,11 @@ export class ToolCalls {
           const answer =
             body.length <= LIMITS.recordedAnswerBytes ? { head_json: JSON.stringify(head), body } : null;
           return { value: { ...head, body }, members: { ...members, answer }, facts, status: head.status };
+        },
+        again: (end) => {
+          const { head_json, body } = end.answer!;
+          const value = { ...JSON.parse(head_json!), body: Buffer.from(body ?? []) } as ApiAnswer;
+          return { value, facts: factsAgain(end, "http"), status: value.status };
         },
       },
       signal,
@@ -207,20 +221,27 @@ export class ToolCalls {
     const value = time.during(() =>
       executedOutput(stdout, Buffer.from(end.stderr_base64, "base64"), end.exit_code === 0),
     );
+    const overdue = new DsecError(
+      "TOOL_TIMED_OUT",
+      `tool ${tool.name} took longer than ${toolTimeoutMs(tool, this.#timeouts)} ms`,
+    );
     const given =
       state === "answered"
         ? givenOf(value)
         : state === "fallback"
           ? { answer: { output_json: JSON.stringify(tool.fallback) } }
-          : { code: "TOOL_TIMED_OUT" };
-    await this.#parts.recorded.end(end.call, before, { state, tries: 1, ...facts, ...given });
-    const numbers = { number: end.call, tries: 1, durationMs: performance.now() - before.atMs };
-    if (state === "timed_out") {
-      throw new DsecError(
-        "TOOL_TIMED_OUT",
-        `tool ${tool.name} took longer than ${toolTimeoutMs(tool, this.#timeouts)} ms`,
-      );
+          : { code: overdue.code, text: overdue.message };
+    const { recorded } = this.#parts;
+    const failure = recorded.differenceOf(before, { state, ...facts });
+    if (failure !== null) {
+      const { code, message: text } = failure;
+      const told = { code, text, details_json: detailsOf(failure) };
+      await recorded.end(end.call, before, { state: "failed", tries: 1, ...facts, ...told });
+      throw failure;
     }
+    const durationMs = await recorded.end(end.call, before, { state, tries: 1, ...facts, ...given });
+    const numbers = { number: end.call, tries: 1, durationMs };
+    if (state === "timed_out") throw overdue;
     if (state === "fallback") return answerOf({ ...numbers, state }, tool);
     return answerOf({ ...numbers, state, value, members: {}, facts, status: null }, tool);
   }
@@ -370,6 +391,21 @@ function shownInput(input: ToolInput) {
 function givenOf({ text, isError }: Output) {
   const answer = text.length <= LIMITS.recordedAnswerBytes ? { output_json: text.toWellFormed() } : null;
   return { is_error: isError, answer };
+}
+
+/** The output of a declared tool as a record has it. */
+function outputAgain(end: ToldEnd, kind: Tool["kind"]): Omit<Tried<Output>, "members"> {
+  const value = { text: end.answer!.output_json!, isError: end.is_error ?? false };
+  return { value, facts: factsAgain(end, kind), status: end.status };
+}
+
+/** What the agent was told of a call, member by member as it was when it was made. */
+function factsAgain(end: ToldEnd, kind: Tool["kind"]): Tried<unknown>["facts"] {
+  const { output_digest, output_bytes, exit_code, signal, reason, call_seq, status } = end;
+  const output = { output_digest, output_bytes };
+  if (kind === "exec") return { exit_code, signal, reason, ...output };
+  const { body_digest: body, json_digest: json } = end;
+  return { seq: call_seq, status, fingerprint: body === null ? null : { body, json }, ...output };
 }
 
 function shownOutput(bytes: Buffer) {

@@ -6,14 +6,21 @@ import type { Denied } from "#core/policy/decide.ts";
 import type { Target } from "#core/policy/url.ts";
 import type { EventLog } from "../channel/event-log.ts";
 import type { OpenCall, OpenTunnel, ProxiedCalls } from "../channel/proxied-calls.ts";
-import type { EndMembers, RecordedCalls, StartMembers } from "../channel/recorded-calls.ts";
-import type { CallPort, EgressAnswer, EgressCall, EgressWebSocket } from "./call-port.ts";
+import {
+  detailsOf,
+  type EndMembers,
+  type RecordedCalls,
+  type StartMembers,
+  type ToldEnd,
+} from "../channel/recorded-calls.ts";
+import { recordedError } from "../replay/replay.ts";
+import type { CallPort, EgressAnswer, EgressCall, EgressWebSocket, Fields } from "./call-port.ts";
 import type { CurrentPolicy } from "./current-policy.ts";
 import { Spool, type SpooledBody } from "./spool.ts";
 
 export type ChannelCallParts = {
   calls: Pick<ProxiedCalls, "open" | "openTunnel" | "report">;
-  recorded: Pick<RecordedCalls, "begin" | "end">;
+  recorded: Pick<RecordedCalls, "begin" | "end" | "recordedEnd">;
   log: Pick<EventLog, "append">;
   policy: CurrentPolicy;
   /** the attempt's private folder */
@@ -27,6 +34,7 @@ export type ChannelCallParts = {
 export class ChannelCalls implements CallPort {
   readonly #parts: ChannelCallParts;
   readonly #spool: Spool;
+  readonly #kept: Kept = { leftBytes: LIMITS.recordedProxyBytes };
   /** Settled once the end of a call is recorded. */
   readonly #records = new Set<Promise<void>>();
   #state: "open" | "closed" = "open";
@@ -48,6 +56,7 @@ export class ChannelCalls implements CallPort {
     const body = await this.#spool.take(call.body ?? nothing());
     const { method, url, headers } = call;
     const record = await this.#begin({ method, url, arguments_digest: body.digest }, signal, body);
+    if (record.kind === "replayed") return record.answer(signal);
     return record.during(async () => {
       const outgoing = {
         call: record.number,
@@ -59,7 +68,7 @@ export class ChannelCalls implements CallPort {
         timeoutMs: LIMITS.callTimeoutMsMax,
       };
       const open = await this.#parts.calls.open(outgoing, signal, (seq) => record.made(seq));
-      return { kind: "answer", ...open.head, body: record.follow(open) } as const;
+      return { kind: "answer", ...open.head, body: record.follow(open, this.#kept) } as const;
     });
   }
 
@@ -98,6 +107,7 @@ export class ChannelCalls implements CallPort {
   ): Promise<OpenTunnel> {
     const { method, url } = call;
     const record = await this.#begin({ method, url, passage }, null, null);
+    if (record.kind === "replayed") throw new Error("a connection that is passed through was replayed");
     return record.during(async () => {
       const timeoutMs = LIMITS.callTimeoutMsMax;
       const tunnel = await this.#parts.calls.openTunnel(
@@ -117,11 +127,11 @@ export class ChannelCalls implements CallPort {
     members: Pick<StartMembers, "method" | "url" | "passage" | "arguments_digest">,
     signal: AbortSignal | null,
     body: SpooledBody | null,
-  ): Promise<CallRecord> {
+  ): Promise<CallRecord | ReplayedCall> {
     const { recorded, calls } = this.#parts;
     const { promise: over, resolve } = Promise.withResolvers<void>();
     this.#records.add(over);
-    const finish = async (end: () => Promise<void>) => {
+    const finish = async (end: () => Promise<unknown>) => {
       await Promise.allSettled([end(), body?.drop()]); // a log that cannot be written says so when it is sealed
       this.#records.delete(over);
       resolve();
@@ -129,6 +139,17 @@ export class ChannelCalls implements CallPort {
     try {
       if (this.#state === "closed") throw new DsecError("CALL_CANCELLED", "the sandbox has ended");
       const { number, before } = await recorded.begin({ tool: null, kind: "http", via: "proxy", ...members });
+      const again = before.recorded;
+      if (again !== null) {
+        return {
+          kind: "replayed",
+          answer: async (signal) => {
+            const ended = recorded.recordedEnd(number, before, again, signal);
+            await finish(() => ended);
+            return answerAgain(await ended);
+          },
+        };
+      }
       return new CallRecord(
         number,
         calls,
@@ -142,8 +163,23 @@ export class ChannelCalls implements CallPort {
   }
 }
 
+/** A call that was made before, with the answer that it had. */
+type ReplayedCall = { kind: "replayed"; answer(signal: AbortSignal): Promise<EgressAnswer> };
+
+/** @throws what the call failed of */
+function answerAgain(end: ToldEnd): EgressAnswer {
+  if (end.state !== "answered") throw recordedError(end);
+  const { head_json, body } = end.answer!;
+  const head = JSON.parse(head_json!) as { status: number; headers: Fields };
+  return { kind: "answer", ...head, body: once(body) };
+}
+
+/** How much of their answers an attempt's proxied calls may still have kept. */
+type Kept = { leftBytes: number };
+
 /** The one end that a call which began has. */
 class CallRecord {
+  readonly kind = "made";
   /** Of the call in the event log. */
   readonly number: number;
   readonly #calls: Pick<ProxiedCalls, "report">;
@@ -180,14 +216,21 @@ class CallRecord {
     }
   }
 
-  async *follow(open: OpenCall): AsyncGenerator<Uint8Array> {
+  async *follow(open: OpenCall, kept: Kept): AsyncGenerator<Uint8Array> {
     let bytes = 0;
+    let parts: Uint8Array[] | null = [];
     try {
       for await (const part of open.body) {
         bytes += part.length;
+        if (bytes > Math.min(LIMITS.recordedAnswerBytes, kept.leftBytes)) parts = null;
+        parts?.push(part);
         yield part;
       }
-      this.answered({ output_bytes: bytes });
+      if (parts !== null) kept.leftBytes -= bytes;
+      const { status, headers, url, redirects } = open.head;
+      const head_json = JSON.stringify({ status, headers, url, redirects });
+      const answer = parts === null ? null : { output_json: null, head_json, body: Buffer.concat(parts) };
+      this.answered({ output_bytes: bytes, answer });
     } catch (error) {
       this.failed(error);
       throw error;
@@ -202,10 +245,11 @@ class CallRecord {
 
   failed(error: unknown): void {
     const known = error instanceof DsecError ? error : null;
+    const details_json = detailsOf(error);
     const code = known?.code ?? "INTERNAL";
     const state =
       code === "CALL_CANCELLED" ? "cancelled" : code === "CALL_TIMED_OUT" ? "timed_out" : "failed";
-    this.#finish({ state, code, text: known?.message ?? "it failed within this executor" });
+    this.#finish({ state, code, text: known?.message ?? "it failed within this executor", details_json });
   }
 
   #finish(members: Partial<EndMembers> & Pick<EndMembers, "state">): void {
@@ -220,3 +264,7 @@ class CallRecord {
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+async function* once(bytes: Uint8Array | null): AsyncGenerator<Uint8Array> {
+  if (bytes !== null) yield bytes;
+}

@@ -38,6 +38,7 @@ const PREPARED = {
   inputPaths: [] as string[],
   stdinPath: null,
   socketPath: "/attempt/tool.sock",
+  environment: { DSEC_SEED: "7" },
   free: PLENTY,
 };
 const plan = (request: Partial<TaskRequest>, free = PLENTY) =>

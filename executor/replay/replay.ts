@@ -1,0 +1,315 @@
+import { DsecError, type ErrorCode, isErrorCode } from "#core/errors.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
+import type { Observation } from "#core/wire/observations.ts";
+import type { Shown } from "#trace/events/event.ts";
+import type { StartMembers } from "../channel/recorded-calls.ts";
+import { pause } from "../retry.ts";
+import type { CallEnd, CallStart, MemoryRead, RecordedCall, Recording } from "./recording.ts";
+
+/** Where an agent left the record. `call` is the recorded one that was due; null past the last. */
+export type Divergence = {
+  what: "call" | "memory" | "output";
+  call: number | null;
+  recorded: { [member: string]: unknown } | null;
+  given: { [member: string]: unknown };
+  /** Members that differ. */
+  members: string[];
+  message: string;
+};
+
+/** A call that is kept waiting, so that somebody can look: what the agent asks, and what it will be given. */
+export type Held = { call: RecordedCall };
+
+export type ReplayOptions = {
+  /** The first call that is kept waiting; null where none is. */
+  holdAt: number | null;
+  /** Is asked at each call that is kept waiting; the call goes on once it resolves, and holds again at `holdAt`. */
+  onHeld: (held: Held) => Promise<{ holdAt: number | null }>;
+  /** Whether calls take as long as they took. */
+  realTime: boolean;
+  /** Is told how many recorded calls were made again. */
+  onCall: (begun: number) => void;
+};
+
+/**
+ * Gives an agent that runs again what it was given the first time. Each call is matched with the recorded one that has its
+ * place and its arguments. Calls that were under way at once may come in any order; one that comes before others on
+ * whose answers it may rest waits for them. What is not in the record is a divergence: from the first one on, nothing is
+ * answered any more, and nothing is ever done in the world.
+ */
+export class Replay {
+  readonly recording: Recording;
+  readonly #options: ReplayOptions;
+  readonly #waiting: RecordedCall[];
+  readonly #reads = new Map<string, MemoryRead[]>();
+  readonly #observations: Recording["observations"];
+  readonly #diverged = Promise.withResolvers<Divergence>();
+  #holdAt: number | null;
+  #divergence: Divergence | null = null;
+  #begun = 0;
+  #ends = 0;
+  #wallUs: number;
+  #moved = Promise.withResolvers<void>();
+
+  constructor(recording: Recording, options: ReplayOptions) {
+    this.recording = recording;
+    this.#options = options;
+    this.#holdAt = options.holdAt;
+    this.#wallUs = recording.header.started_wall_us;
+    this.#waiting = [...recording.calls];
+    this.#observations = [...recording.observations];
+    for (const read of recording.reads) {
+      const key = keyOfRead(read);
+      const reads = this.#reads.get(key);
+      if (reads === undefined) this.#reads.set(key, [read]);
+      else reads.push(read);
+    }
+  }
+
+  /**
+   * The recorded call that this one is, which is taken by it.
+   * @param signal gives up waiting for its turn
+   * @throws REPLAY_DIVERGED
+   */
+  async next(given: StartMembers, signal: AbortSignal): Promise<RecordedCall> {
+    const giveUpAtMs = performance.now() + LIMITS.replayOrderMs;
+    for (;;) {
+      if (this.#divergence !== null) throw errorOf(this.#divergence);
+      const same = this.#waiting.filter(({ start }) => differing(start, given).length === 0);
+      const match = same.find((call) => this.#isDue(call));
+      if (match !== undefined) {
+        this.#waiting.splice(this.#waiting.indexOf(match), 1);
+        this.#begun++;
+        this.#options.onCall(this.#begun);
+        this.#progressed();
+        return this.#hold(match, signal);
+      }
+      const leftMs = giveUpAtMs - performance.now();
+      if (same.length === 0 || leftMs <= 0) throw this.#divergedAt(given);
+      await Promise.race([this.#moved.promise, pause(leftMs, signal)]);
+    }
+  }
+
+  /** The call's end has been given. */
+  ended({ end }: RecordedCall): void {
+    this.#ends++;
+    if (end !== null) this.#wallUs = Math.max(this.#wallUs, end.wall_us);
+    this.#progressed();
+  }
+
+  /** Waits as long as the call took, where that was asked for. */
+  async takeTime({ end }: RecordedCall, signal: AbortSignal): Promise<void> {
+    if (this.#options.realTime && end !== null) await pause(end.duration_us / 1000, signal);
+  }
+
+  /** What is to be given now: with the answer to a call, or where the agent asks for it. */
+  observationsFor(call: number | null): Observation[] {
+    const due = this.#observations.filter((given) =>
+      call === null ? given.call === null && given.ends <= this.#ends : given.call === call,
+    );
+    for (const given of due) this.#observations.splice(this.#observations.indexOf(given), 1);
+    return due.map(({ observation }) => observation);
+  }
+
+  /** The task's memory is real; what it reads must be what it read. */
+  seeMemory(event: MemoryEvent): void {
+    const { op, key } = event;
+    if (op !== "get" && op !== "list" && op !== "search") return;
+    const expected = this.#reads.get(keyOfRead(event))?.shift();
+    const given = { op, key, value: event.old };
+    if (expected === undefined) {
+      this.#diverge({
+        what: "memory",
+        call: null,
+        recorded: null,
+        given,
+        members: [],
+        message: `memory ${op} of ${quoted(key)} was not read so often`,
+      });
+    } else if (!sameShown(expected.old, event.old)) {
+      const recorded = { op, key, value: expected.old };
+      this.#diverge({
+        what: "memory",
+        call: expected.call,
+        recorded,
+        given,
+        members: ["value"],
+        message: `memory ${op} of ${quoted(key)} reads another value than it read`,
+      });
+    }
+  }
+
+  /** A tool within the sandbox ran again: what it wrote must be what it wrote. Null where it is. */
+  differenceOf(
+    { start, end }: RecordedCall,
+    members: Pick<CallEnd, "state" | "output_digest" | "exit_code">,
+  ): DsecError | null {
+    if (end === null) return null;
+    const { state, output_digest, exit_code } = end;
+    const recorded = { state, output_digest, exit_code };
+    const differ = (["state", "output_digest", "exit_code"] as const).filter(
+      (name) => recorded[name] !== members[name],
+    );
+    if (differ.length === 0) return null;
+    const message = `tool ${start.tool} ran again within the sandbox, and its ${differ.join(", ")} differ`;
+    return this.#diverge({
+      what: "output",
+      call: start.call,
+      recorded,
+      given: members,
+      members: differ,
+      message,
+    });
+  }
+
+  /** The record breaks off within this call. */
+  breaksOff(call: RecordedCall): DsecError {
+    const { start } = call;
+    const message = `the record breaks off within call ${start.call} (${nameOf(start)}), and does not say how it ended`;
+    return this.#diverge({
+      what: "call",
+      call: start.call,
+      recorded: shownCall(start),
+      given: shownCall(start),
+      members: [],
+      message,
+    });
+  }
+
+  /** Resolves at the first divergence. */
+  get diverged(): Promise<Divergence> {
+    return this.#diverged.promise;
+  }
+
+  get divergence(): Divergence | null {
+    return this.#divergence;
+  }
+
+  /** Recorded calls that were made again. */
+  get begun(): number {
+    return this.#begun;
+  }
+
+  /** Recorded calls that were not, in the order in which they were recorded. */
+  get unused(): readonly RecordedCall[] {
+    return this.#waiting;
+  }
+
+  /** Larger than every recorded call's number. */
+  get nextNumber(): number {
+    return this.recording.calls.reduce((last, { start }) => Math.max(last, start.call), 0) + 1;
+  }
+
+  /** Microseconds since 1970: when the last answer was given the first time. */
+  get wallUs(): number {
+    return this.#wallUs;
+  }
+
+  /** A call may rest on every answer that had been given when it began; those must have been asked for by now. */
+  #isDue({ start }: RecordedCall): boolean {
+    return this.#waiting.every(({ end }) => end === null || end.seq > start.seq);
+  }
+
+  async #hold(call: RecordedCall, signal: AbortSignal): Promise<RecordedCall> {
+    if (this.#holdAt !== null && call.start.call >= this.#holdAt) {
+      this.#holdAt = null;
+      const held = this.#options.onHeld({ call }).then(({ holdAt }) => {
+        this.#holdAt = holdAt;
+      });
+      await Promise.race([held, aborted(signal)]);
+    }
+    return call;
+  }
+
+  #divergedAt(given: StartMembers): DsecError {
+    // The one that comes closest among those that are due; otherwise the first.
+    const [due] = this.#waiting
+      .filter((call) => this.#isDue(call))
+      .toSorted((a, b) => differing(a.start, given).length - differing(b.start, given).length);
+    const shown = shownCall(given);
+    if (due === undefined) {
+      const { length } = this.recording.calls;
+      const message = `call ${this.#begun + 1} (${nameOf(given)}) is one more than the ${length} that were recorded`;
+      return this.#diverge({ what: "call", call: null, recorded: null, given: shown, members: [], message });
+    }
+    const members = differing(due.start, given);
+    const message =
+      members.length === 0
+        ? `call ${due.start.call} (${nameOf(given)}) came before others that had been answered before it`
+        : `call ${due.start.call} was ${nameOf(due.start)}, and now it is ${nameOf(given)}: ${members.join(", ")} differ`;
+    return this.#diverge({
+      what: "call",
+      call: due.start.call,
+      recorded: shownCall(due.start),
+      given: shown,
+      members,
+      message,
+    });
+  }
+
+  #diverge(divergence: Divergence): DsecError {
+    if (this.#divergence === null) {
+      this.#divergence = divergence;
+      this.#diverged.resolve(divergence);
+      this.#progressed();
+    }
+    return errorOf(this.#divergence);
+  }
+
+  #progressed(): void {
+    this.#moved.resolve();
+    this.#moved = Promise.withResolvers();
+  }
+}
+
+/** The error that the agent was told of. */
+export function recordedError({ code, text, details_json }: CallEnd): DsecError {
+  const known: ErrorCode = isErrorCode(code) ? code : "INTERNAL";
+  const details =
+    details_json === null ? undefined : (JSON.parse(details_json) as { [member: string]: unknown });
+  return new DsecError(known, text ?? "", details === undefined ? {} : { details });
+}
+
+/** What a call is recognized by. Bodies and arguments by their digests, in which the order of members is lost. */
+const MATCHED = ["kind", "tool", "via", "where", "method", "url", "passage", "arguments_digest"] as const;
+
+function differing(recorded: CallStart, given: StartMembers): string[] {
+  return MATCHED.filter((name) => recorded[name] !== (given[name] ?? null));
+}
+
+function shownCall(call: StartMembers): { [member: string]: unknown } {
+  const { arguments_json, body } = call;
+  const members = MATCHED.map((name) => [name, call[name] ?? null] as const);
+  const text = body == null ? null : Buffer.from(body).toString("utf8").toWellFormed();
+  return { ...Object.fromEntries(members), arguments_json: arguments_json ?? null, body: text };
+}
+
+function nameOf({ tool, kind, method, url }: StartMembers): string {
+  return tool ?? (url == null ? kind : `${method} ${url.slice(0, 200)}`);
+}
+
+function errorOf(divergence: Divergence): DsecError {
+  const { message, ...details } = divergence;
+  return new DsecError("REPLAY_DIVERGED", `the replay has left the record: ${message}`, { details });
+}
+
+function keyOfRead({ op, namespace, key }: Pick<MemoryEvent, "op" | "namespace" | "key">): string {
+  return `${op} ${namespace} ${key}`;
+}
+
+function sameShown(recorded: Shown | null, now: MemoryShown | null): boolean {
+  if (recorded === null || now === null) return recorded === now;
+  return "json" in now ? recorded.value_json === now.json : recorded.value_digest === now.digest;
+}
+
+function quoted(key: string): string {
+  return JSON.stringify(key.slice(0, 100));
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
