@@ -290,7 +290,10 @@ export class ToolCalls {
       // Killed here a moment after the deadline, so that who waits is told first.
       const options = { home, number, timeoutMs: timeoutMs + EXEC_GRACE_MS, signal };
       const run = () => runExecTool(tool, input, options, exec);
-      const { stdout, stderr, exitCode, signal: killedBy, reason } = await this.#queue.run(run, signal);
+      this.#parts.timings.apart(number, null);
+      const { waited, stdout, stderr, ...end } = await this.#queue.run(run, signal);
+      const { exitCode, signal: killedBy, reason } = end;
+      this.#parts.timings.apart(number, waited);
       if (reason === "command_not_found") {
         throw new DsecError("TOOL_FAILED", `tool ${tool.name}: ${tool.command[0]} is not in its image`);
       }

@@ -8,6 +8,7 @@ import { type ExecTool, siblingResources } from "#core/wire/tools.ts";
 import type { Launcher, LaunchPlan, SandboxEnd } from "#native/index.ts";
 import { scalarText } from "../channel/http-tool.ts";
 import { DEFAULT_ENVIRONMENT } from "../plan.ts";
+import { type CpuReading, SandboxCpu } from "../trace/sandbox-cpu.ts";
 
 export type ExecToolParts = {
   launcher: Pick<Launcher, "launch">;
@@ -31,6 +32,8 @@ export type Executed = {
   stdout: Buffer;
   /** Its end, where it is long. */
   stderr: Buffer;
+  /** How long it was kept from running; null where that is not known. */
+  waited: CpuReading | null;
 };
 
 const STDERR_KEPT_BYTES = 16 * 1024;
@@ -74,6 +77,7 @@ export async function runExecTool(
       },
       timeoutMs: options.timeoutMs,
     });
+    const cpu = SandboxCpu.open(sandbox.pid);
     const kill = () => sandbox.kill();
     signal.addEventListener("abort", kill);
     if (signal.aborted) kill();
@@ -90,8 +94,10 @@ export async function runExecTool(
           `tool ${tool.name} wrote more than ${LIMITS.toolOutputBytes} bytes`,
         );
       }
-      return { exitCode: end.exitCode, signal: end.signal, reason: end.reason, stdout, stderr };
+      const { exitCode, signal: killedBy, reason } = end;
+      return { exitCode, signal: killedBy, reason, stdout, stderr, waited: cpu?.ended() ?? null };
     } finally {
+      cpu?.close();
       signal.removeEventListener("abort", kill);
       await sandbox.destroy();
     }

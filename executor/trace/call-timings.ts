@@ -1,5 +1,5 @@
 import type { Timing } from "#trace/events/event.ts";
-import type { SandboxCpu } from "./sandbox-cpu.ts";
+import type { CpuReading, SandboxCpu } from "./sandbox-cpu.ts";
 
 /** How long what one side says took the other to read, and to put into words; in microseconds. */
 export class SerializationTime {
@@ -20,7 +20,8 @@ type Draft = {
   networkUs: number | null;
   gatewayUs: number | null;
   serialization: SerializationTime | null;
-  before: ReturnType<SandboxCpu["read"]> | null;
+  /** Of the agent's sandbox when the call began, or what another sandbox waited that ran for this call alone. */
+  cpu: { state: "agent"; before: CpuReading } | { state: "apart"; waited: CpuReading | null } | null;
 };
 
 /** Where the time of each call goes, put together from those who spend it. Calls have their numbers in the event log. */
@@ -34,14 +35,24 @@ export class CallTimings {
   }
 
   begin(call: number): void {
-    const before = this.#cpu?.read() ?? null;
-    this.#drafts.set(call, { networkUs: null, gatewayUs: null, serialization: null, before });
+    const before = this.#cpu?.read();
+    const cpu = before === undefined ? null : ({ state: "agent", before } as const);
+    this.#drafts.set(call, { networkUs: null, gatewayUs: null, serialization: null, cpu });
   }
 
   /** What the channel spends on the call's messages is measured there; it is looked at when the call ends. */
   serialized(call: number, time: SerializationTime): void {
     const draft = this.#drafts.get(call);
     if (draft !== undefined) draft.serialization = time;
+  }
+
+  /**
+   * The work is done in a sandbox of its own, whose waiting is the call's, and not that of the agent's.
+   * @param waited in all its life; null until that has ended
+   */
+  apart(call: number, waited: CpuReading | null): void {
+    const draft = this.#drafts.get(call);
+    if (draft !== undefined) draft.cpu = { state: "apart", waited };
   }
 
   /**
@@ -61,25 +72,33 @@ export class CallTimings {
     const draft = this.#drafts.get(call);
     if (draft === undefined) return null;
     this.#drafts.delete(call);
-    const { networkUs, gatewayUs, serialization, before } = draft;
-    const after = before === null ? null : (this.#cpu?.read() ?? null);
-    // A call that was over between two readings waited for nothing that could be seen.
-    const isRead = before !== null && after !== null && after !== before;
+    const { networkUs, gatewayUs, serialization, cpu } = draft;
+    const waited = cpu?.state === "apart" ? cpu.waited : this.#waitedSince(cpu?.before ?? null);
     const timing = {
       network_us: whole(networkUs),
       serialization_us: whole(serialization?.us ?? null),
       gateway_us: whole(gatewayUs),
       snapshot_us: null,
-      cpu_wait_us: isRead ? difference(after.waitUs, before.waitUs) : null,
-      throttled_us: isRead ? difference(after.throttledUs, before.throttledUs) : null,
+      cpu_wait_us: whole(waited?.waitUs ?? null),
+      throttled_us: whole(waited?.throttledUs ?? null),
       gpu_us: null,
     };
     return Object.values(timing).every((us) => us === null) ? null : timing;
   }
+
+  #waitedSince(before: CpuReading | null): CpuReading | null {
+    const after = before === null ? null : (this.#cpu?.read() ?? null);
+    // A call that was over between two readings waited for nothing that could be seen.
+    if (before === null || after === null || after === before) return null;
+    return {
+      waitUs: difference(after.waitUs, before.waitUs),
+      throttledUs: difference(after.throttledUs, before.throttledUs),
+    };
+  }
 }
 
 function difference(after: number | null, before: number | null): number | null {
-  return after === null || before === null ? null : whole(Math.max(0, after - before));
+  return after === null || before === null ? null : Math.max(0, after - before);
 }
 
 function whole(us: number | null): number | null {

@@ -44,6 +44,12 @@ export class SandboxCpu {
     return this.#last;
   }
 
+  /** In all, once every process has ended, and before the sandbox is destroyed. Of ended threads nothing is known. */
+  ended(): CpuReading {
+    const waitUs = this.#waiting instanceof Pressure ? this.#waiting.us() : null;
+    return { waitUs, throttledUs: throttledUs(contentOf(this.#stat)) };
+  }
+
   close(): void {
     closeSync(this.#stat);
     this.#waiting?.close();

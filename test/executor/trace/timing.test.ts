@@ -44,6 +44,10 @@ async function endsOf(script: string, request: Partial<TaskRequest> = {}): Promi
     { name: "look", kind: "http", url, retry },
     { name: "denied", kind: "http", url: "http://denied.test/" },
     {
+      ...{ name: "spin_apart", kind: "exec", resources: { cpu_cores: 0.1 } },
+      command: ["sh", "-c", spin],
+    },
+    {
       ...{ name: "spin", kind: "exec", where: "sandbox" },
       command: ["sh", "-c", `for n in 1 2 3 4; do { ${spin}; } & done; wait`],
     },
@@ -92,6 +96,12 @@ test("a tool that works hard in a small sandbox says how long it was stopped by 
   expect(throttled_us).toBeGreaterThan(end!.duration_us / 10);
   expect(cpu_wait_us).toBeGreaterThan(0);
   expect([network_us, gateway_us]).toEqual([null, null]);
+});
+
+test("a tool in a sandbox of its own says what that one waited, and not the agent's", async () => {
+  const [end] = await endsOf(tool("spin_apart"));
+  expect(end).toMatchObject({ state: "answered", exit_code: 0 });
+  expect(end!.timing!.throttled_us).toBeGreaterThan(end!.duration_us / 10);
 });
 
 test("the group that counts a process's time is found on hosts of either version and of both", () => {
