@@ -179,6 +179,28 @@ test("on the edge a task goes from submission to an output and an attestation th
   expect(payload).toMatchObject({ sub: task.id, eat_nonce: "nonce-12345" });
 });
 
+test("on the edge what an attempt records is read while it runs, and as it was attested when it ended", async () => {
+  const token = await executor.token("trace");
+  const task = await ok<Task>(client, "POST", "/v1/tasks", { command: ["true"] });
+  const lease = (await acquire(token, 5_000))[0]!;
+  expect(lease.task_id).toBe(task.id);
+  const path = `/v1/leases/${lease.lease_id}/trace?fence=${lease.fence}`;
+  const part = new TextEncoder().encode("a part of what was recorded\n");
+  await ok(token, "POST", `${path}&offset=0`, part);
+  expect((await call(token, "POST", `${path}&offset=999`, part)).status).toBe(409);
+  const running = await call(client, "GET", `/v1/tasks/${task.id}/trace`);
+  expect(running.headers.get("dsec-trace")).toBe("open");
+  expect(await textOf(running)).toBe("a part of what was recorded\n");
+
+  const following = call(client, "GET", `/v1/tasks/${task.id}/trace?follow=true&offset=2`).then(textOf);
+  await ok(token, "POST", `${path}&offset=${part.length}`, part);
+  await finish(token, lease, "sealed\n", {});
+  expect(await following).toBe("part of what was recorded\na part of what was recorded\n");
+  const sealed = await call(client, "GET", `/v1/tasks/${task.id}/trace`);
+  expect(sealed.headers.get("dsec-trace")).toBe("sealed");
+  expect(await textOf(sealed)).toBe("sealed\n");
+});
+
 test("a task that is submitted in one room wakes a poll that waits in the other", async () => {
   // Tokens that differ spread over the rooms: of eight, some wait where the submission is not.
   const tokens = await Promise.all(Array.from({ length: 8 }, (_, i) => executor.token(`room-${i}`)));
