@@ -2,15 +2,22 @@
 import type { ErrorCode } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { type RewardParts, rewardFault, rewardShares } from "#trace/metrics/rewards.ts";
-import { spearman } from "#trace/metrics/statistics.ts";
+import { adjustedP, spearman } from "#trace/metrics/statistics.ts";
 import { type ClusterOptions, cluster, type Featured } from "./clusters.ts";
 import { featuresOf } from "./features.ts";
 import { hintsOf, type Judged } from "./hints.ts";
 import type { Measured } from "./metrics.ts";
-import { type ManyReport, METRICS, type Metric, type ToolRow, type TraceRow } from "./report-data.ts";
+import {
+  type ManyReport,
+  METRICS,
+  type Metric,
+  type MetricPair,
+  type ToolRow,
+  type TraceRow,
+} from "./report-data.ts";
 import { ToolTable } from "./tool-table.ts";
 
-export type ManyOptions = { clusterBy: "memory_state" | null } & ClusterOptions;
+export type ManyOptions = { clusterBy: "memory_state" | null; pairs?: boolean } & ClusterOptions;
 
 export class ManyReportBuilder {
   readonly #options: ManyOptions;
@@ -90,6 +97,7 @@ export class ManyReportBuilder {
         METRICS.map((metric) => [metric, meanOf(this.#values.get(metric)!)]),
       ) as ManyReport["means"],
       correlations: correlations.map((one, at) => ({ ...one, adjusted_p: adjusted[at]! })),
+      pairs: this.#options.pairs === true ? this.#pairs() : null,
       reward_shares: rewardShares(this.#rewards),
       reward_faults: this.#rewardFaults,
       tools: this.#tools.rows() satisfies ToolRow[],
@@ -98,6 +106,19 @@ export class ManyReportBuilder {
       refused: this.#refused,
       refused_count: this.#refusedCount,
     };
+  }
+
+  /** Of thousands of traces fewer permutations are drawn: those tell p to a thousandth, as well as it need be known. */
+  #pairs(): MetricPair[] {
+    const permutations = Math.round(Math.min(9999, Math.max(999, 3e6 / this.#values.get("reward")!.length)));
+    const pairs = METRICS.flatMap((one, at) =>
+      METRICS.slice(at + 1).map((other) => {
+        const of: [Metric, Metric] = [one, other];
+        return { of, ...spearman(this.#values.get(one)!, this.#values.get(other)!, permutations) };
+      }),
+    );
+    const adjusted = adjustedP(pairs.map(({ p }) => p));
+    return pairs.map((pair, at) => ({ ...pair, adjusted_p: adjusted[at]! }));
   }
 
   #word(text: string): string {

@@ -54,7 +54,9 @@ export async function measure(
     metrics.tool_call_accuracy = await accuracy(declared);
     if (isUnsettled(options.stateChanging, labels, declared)) accuracyWith = accuracy;
   }
-  const row = { file, trace_id, task_id, source, state, outcome, events, metrics };
+  const errors = calls.filter(erred).length + facts.errors.filter(({ call }) => call === null).length;
+  const steps = facts.steps.length;
+  const row = { file, trace_id, task_id, source, state, outcome, events, steps, errors, metrics };
   return { facts, row, declared, accuracyWith };
 }
 

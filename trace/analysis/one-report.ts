@@ -1,7 +1,7 @@
 /** The report on one trace: its calls in order with all that belongs to them, as far as a page can hold it. */
 import { LIMITS } from "#core/limits.ts";
 import { decodeEvent } from "#trace/events/codec.ts";
-import type { Shown, TraceEvent } from "#trace/events/event.ts";
+import type { EventType, Shown, TraceEvent } from "#trace/events/event.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { rewardFault } from "#trace/metrics/rewards.ts";
 import { erred } from "#trace/metrics/tool-calls.ts";
@@ -9,14 +9,18 @@ import { type CallFacts, ownNamespace, type StepFacts } from "./facts.ts";
 import { type MeasureOptions, measure } from "./metrics.ts";
 import type {
   CallEntry,
+  CompletionEntry,
   CutText,
+  ErrorEntry,
   MemoryChange,
   ObservationEntry,
   OneReport,
+  OtherEntry,
   RewardEntry,
   StepEntry,
   TokenEntry,
 } from "./report-data.ts";
+import { summaryOf } from "./summary.ts";
 import { ToolTable, toolName } from "./tool-table.ts";
 
 export async function oneReport(
@@ -26,8 +30,9 @@ export async function oneReport(
 ): Promise<OneReport> {
   const carried = new Carried(segment);
   const { facts, row } = await measure(segment, file, options, (event) => carried.add(event));
-  await carried.addTokens(segment);
-  const { header } = segment;
+  await carried.addRest(segment);
+  const { started_wall_us, image, labels_json, attempt, lease_id, fence, level, spec_digest } =
+    segment.header;
   const shown = facts.calls.slice(0, LIMITS.reportCalls);
   const timeline = [
     ...facts.steps.map(stepEntry),
@@ -41,15 +46,15 @@ export async function oneReport(
     kind: "one",
     trace: {
       ...row,
-      started_wall_us: header.started_wall_us,
-      image: header.image,
-      labels_json: header.labels_json,
+      ...{ started_wall_us, image, labels_json, attempt, lease_id, fence, level, spec_digest },
+      chain_head: segment.chainHead,
     },
     timeline,
     calls_left_out: facts.calls.length - shown.length,
     memory: facts.memory,
     rewards: carried.rewards,
-    errors: facts.errors,
+    errors: carried.errors,
+    others: carried.others,
     tools: tools.rows(),
     logit_divergence: null,
   };
@@ -61,10 +66,16 @@ class Carried {
   readonly answers = new Map<number, CutText>();
   readonly memory = new Map<number, MemoryChange[]>();
   readonly tokens = new Map<number, TokenEntry[]>();
+  readonly completions = new Map<number, CompletionEntry[]>();
+  readonly errors: ErrorEntry[] = [];
+  readonly others: OtherEntry[] = [];
   readonly observations: ObservationEntry[] = [];
   readonly rewards: RewardEntry[] = [];
   readonly #isOwn: (namespace: string) => boolean;
   #lastCall: number | null = null;
+  /** Plan steps that are open, the innermost last. */
+  #open: number[] = [];
+  #tokenCount = 0;
 
   constructor({ header }: Pick<TraceSegment, "header">) {
     this.#isOwn = ownNamespace(header);
@@ -89,16 +100,22 @@ class Carried {
         const call = event.call ?? this.#lastCall ?? 0;
         const changes = this.memory.get(call) ?? [];
         if (!this.#isOwn(event.namespace) || changes.length >= MOST_CHANGES) return;
-        const { seq, op, key } = event;
-        changes.push({ seq, op, key, old: shownText(event.old), new: shownText(event.new) });
+        const { seq, op, key, origin } = event;
+        changes.push({ seq, op, key, old: shownText(event.old), new: shownText(event.new), origin });
         this.memory.set(call, changes);
         return;
       }
+      case "plan_step":
+        this.#stepChanged(event);
+        return;
+      case "error":
+        if (this.errors.length < LIMITS.reportCalls) this.errors.push(errorEntry(event, this.#step));
+        return;
       case "observation": {
         if (this.observations.length >= LIMITS.reportCalls) return;
         const { seq, t_us, source, content_json } = event;
         const content = content_json === null ? null : cut(content_json);
-        this.observations.push({ kind: "observation", seq, t_us, source, content });
+        this.observations.push({ kind: "observation", seq, t_us, step: this.#step, source, content });
         return;
       }
       case "reward": {
@@ -110,26 +127,82 @@ class Carried {
     }
   }
 
-  /** Tokens are read apart: no metric of one trace needs them. */
-  async addTokens(segment: TraceSegment): Promise<void> {
-    let count = 0;
-    for await (const batch of segment.batches({ sections: ["token_logit"] })) {
+  /** Tokens, processes and what they wrote are read apart: no metric of one trace needs them. */
+  async addRest(segment: TraceSegment): Promise<void> {
+    this.#open = [];
+    for await (const batch of segment.batches({ sections: ["plan_execution", "token_logit"] })) {
       for (const { type, bytes } of batch) {
-        if (type !== "token_logit" || count >= MOST_TOKENS) continue;
-        const event = decodeEvent(bytes, segment.startedWallUs) as TraceEvent<"token_logit">;
-        const entries = this.tokens.get(event.call ?? 0) ?? [];
-        for (const token of event.tokens.slice(0, MOST_TOKENS - count)) {
-          const top = token.top_ids.map((id, at) => {
-            return { id, text: token.top_texts[at] ?? null, logprob: token.top_logprobs[at] ?? 0 };
-          });
-          entries.push({ seq: event.seq, text: token.text, id: token.id, logprob: token.logprob, top });
-        }
-        count += event.tokens.length;
-        this.tokens.set(event.call ?? 0, entries);
+        if (!REST.has(type)) continue;
+        const event = decodeEvent(bytes, segment.startedWallUs);
+        if (event.type === "plan_step") this.#stepChanged(event);
+        else if (event.type === "token_logit") this.#addTokens(event);
+        else if (event.type === "completion") this.#addCompletion(event);
+        else this.#addOther(event);
       }
     }
   }
+
+  get #step(): number | null {
+    return this.#open.at(-1) ?? null;
+  }
+
+  #stepChanged({ state, step }: TraceEvent<"plan_step">): void {
+    if (state === "begun") this.#open.push(step);
+    else if (state === "ended") this.#open = this.#open.filter((open) => open !== step);
+  }
+
+  #addTokens({ seq, call, tokens }: TraceEvent<"token_logit">): void {
+    const entries = this.tokens.get(call ?? 0) ?? [];
+    for (const { text, id, logprob, top_ids, top_texts, top_logprobs } of tokens) {
+      if (++this.#tokenCount > MOST_TOKENS) break;
+      const top = top_ids.map((id, at) => {
+        return { id, text: top_texts[at] ?? null, logprob: top_logprobs[at] ?? 0 };
+      });
+      entries.push({ seq, text, id, logprob, top });
+    }
+    this.tokens.set(call ?? 0, entries);
+  }
+
+  #addCompletion(event: TraceEvent<"completion">): void {
+    const { model, prompt_tokens, completion_tokens, cached_tokens, finish_reason } = event;
+    const entries = this.completions.get(event.call ?? 0) ?? [];
+    if (entries.length >= MOST_CHANGES) return;
+    entries.push({ model, prompt_tokens, completion_tokens, cached_tokens, finish_reason });
+    this.completions.set(event.call ?? 0, entries);
+  }
+
+  /** What a process wrote in one go may be many events. */
+  #addOther(event: TraceEvent): void {
+    const { seq, t_us, type } = event;
+    const before = this.others.at(-1);
+    if (event.type !== "output") {
+      if (this.others.length >= LIMITS.reportCalls) return;
+      const bad = event.type === "process" && isBad(event);
+      this.others.push({ seq, t_us, step: this.#step, type, title: summaryOf(event), text: null, bad });
+      return;
+    }
+    const text = textOf(event.data)!;
+    if (before?.type === "output" && before.title === event.stream) {
+      const whole = before.text!.text + text.slice(0, LIMITS.reportTextChars);
+      before.text = { text: cut(whole).text, chars: before.text!.chars + text.length };
+    } else if (this.others.length < LIMITS.reportCalls) {
+      this.others.push({
+        seq,
+        t_us,
+        step: this.#step,
+        type,
+        title: event.stream,
+        text: cut(text),
+        bad: false,
+      });
+    }
+  }
 }
+
+const REST = new Set<EventType>([
+  ...(["plan_step", "token_logit", "completion"] as const),
+  ...(["process", "output", "snapshot", "rollback", "message"] as const),
+]);
 
 const MOST_CHANGES = 100;
 const MOST_TOKENS = 50_000;
@@ -145,11 +218,28 @@ function callEntry(facts: CallFacts, carried: Carried): CallEntry {
     answer: carried.answers.get(call) ?? null,
     memory: carried.memory.get(call) ?? [],
     tokens: carried.tokens.get(call) ?? [],
+    completions: carried.completions.get(call) ?? [],
   };
 }
 
 function stepEntry({ seq, t_us, step, parent, name, status, duration_us, calls }: StepFacts): StepEntry {
   return { kind: "step", seq, t_us, step, parent, name, status, duration_us, calls };
+}
+
+function errorEntry(event: TraceEvent<"error">, open: number | null): ErrorEntry {
+  const { seq, t_us, call, code, text, stack, memory_json } = event;
+  const cutOrNull = (value: string | null) => (value === null ? null : cut(value));
+  return {
+    ...{ seq, t_us, call, step: event.step ?? open, code, text: cut(text).text },
+    ...{ stack: cutOrNull(stack), memory: cutOrNull(memory_json) },
+    payloads: event.payloads.slice(-3).map(({ call, tool, url, sent, received }) => {
+      return { call, tool, url, sent: cutOrNull(sent), received: cutOrNull(received) };
+    }),
+  };
+}
+
+function isBad({ state, exit_code }: TraceEvent<"process">): boolean {
+  return state === "oom" || state === "signal" || (state === "exit" && exit_code !== 0);
 }
 
 function cut(text: string): CutText {
