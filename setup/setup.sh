@@ -26,6 +26,7 @@ test_packages="
 /usr/lib/softhsm/libsofthsm2.so            softhsm2
 /usr/bin/softhsm2-util                     softhsm2
 /usr/bin/redis-server                      redis-server
+/usr/bin/chromium                          chromium
 "
 
 guest_packages="
