@@ -7,8 +7,8 @@ import { EXIT, note } from "./program.ts";
 import { plainLine } from "./terminal.ts";
 import { progress, traceFiles } from "./trace-files.ts";
 
-/** `file` names the segment too where there are several in one file: `joined.trace#2`. */
-export type NamedSegment = { file: string; segment: TraceSegment };
+/** `file` names the segment too where there are several in one file: `joined.trace#2`; `at` is its place in the file, from 0. */
+export type NamedSegment = { file: string; path: string; at: number; segment: TraceSegment };
 
 /**
  * What cannot be read is told and left out, and the command then ends with exit code 1; the others are still read.
@@ -27,7 +27,7 @@ export async function* segmentsIn(
       const trace = await openTraceFile(path);
       try {
         for (const [at, segment] of trace.segments.entries()) {
-          yield { file: trace.segments.length > 1 ? `${path}#${at + 1}` : path, segment };
+          yield { file: trace.segments.length > 1 ? `${path}#${at + 1}` : path, path, at, segment };
         }
         if (trace.damage !== null) {
           throw new DsecError(

@@ -1,8 +1,10 @@
 import { DsecError } from "#core/errors.ts";
+import { MEASURE_DEFAULTS } from "#trace/analysis/metrics.ts";
 import { decodeEvent } from "#trace/events/codec.ts";
 import { SECTIONS, type Section, type TraceEvent } from "#trace/events/event.ts";
 import { type Command, examples, Option, usageError, wholeNumber } from "../../program.ts";
 import { paintFor, plainLine } from "../../terminal.ts";
+import { type Format, formatOf, formatOption, outOption, reportOn, writePages } from "../../trace-reports.ts";
 import { LinePrinter, type NamedSegment, recordedJson, segmentsIn } from "../../trace-segments.ts";
 import { Timeline } from "../../trace-timeline.ts";
 
@@ -13,6 +15,8 @@ type Options = {
   from?: number;
   to?: number;
   limit?: number;
+  output?: Format;
+  out?: string;
   json?: boolean;
 };
 
@@ -31,10 +35,13 @@ export function define(command: Command): void {
     .option("--from <seq>", "first event", wholeNumber("--from", 1, MOST))
     .option("--to <seq>", "last event", wholeNumber("--to", 1, MOST))
     .option("--limit <n>", "at most so many events", wholeNumber("--limit", 1, MOST))
+    .addOption(formatOption())
+    .addOption(outOption())
     .action(run);
   examples(command, [
     ["what happened, in order", "dsec trace parse run.trace"],
     ["the first twenty events of plan step 3", "dsec trace parse run.trace --step 3 --limit 20"],
+    ["a page to look at, with all calls", "dsec trace parse run.trace --output html -o run.html"],
     ["rewards alone, for a program", "dsec trace parse run.trace --section reward_signal --json"],
   ]);
   command.addHelpText(
@@ -52,14 +59,20 @@ function section(name: string, given: Section[] | undefined): Section[] {
 }
 
 async function run(file: string, options: Options): Promise<void> {
+  const format = formatOf(options);
+  if (format === "html") {
+    const measured = { ...MEASURE_DEFAULTS, clusterBy: null, pairs: true };
+    return writePages(await reportOn([file], measured), options.out);
+  }
+  const asJson = format === "json";
   const printer = new LinePrinter();
   let segments = 0;
-  if (options.json) await printer.print(`{"file":${JSON.stringify(file)},"segments":[`);
+  if (asJson) await printer.print(`{"file":${JSON.stringify(file)},"segments":[`);
   for await (const named of segmentsIn([file], "reading")) {
-    const print = options.json ? printJsonSegment : printTimeline;
+    const print = asJson ? printJsonSegment : printTimeline;
     await print(named, options, printer, segments++ === 0);
   }
-  if (options.json) await printer.print("]}");
+  if (asJson) await printer.print("]}");
 }
 
 async function* chosen({ file, segment }: NamedSegment, options: Options): AsyncGenerator<TraceEvent> {

@@ -1,18 +1,16 @@
-import { DsecError } from "#core/errors.ts";
-import { ManyReportBuilder } from "#trace/analysis/many-report.ts";
-import { type MeasureOptions, measure } from "#trace/analysis/metrics.ts";
-import { oneReport } from "#trace/analysis/one-report.ts";
-import { METRICS, type Metric, type ReportData } from "#trace/analysis/report-data.ts";
+import { METRICS, type Metric } from "#trace/analysis/report-data.ts";
 import { type Command, examples, Option, usageError } from "../../program.ts";
-import { traceFiles } from "../../trace-files.ts";
 import { reportText } from "../../trace-report-text.ts";
-import { LinePrinter, recordedJson, segmentsIn } from "../../trace-segments.ts";
+import { type Format, formatOf, formatOption, outOption, reportOn, writePages } from "../../trace-reports.ts";
+import { LinePrinter, recordedJson } from "../../trace-segments.ts";
 
 type Options = {
   metric?: Metric[];
   clusterBy?: "memory_state";
   stateChanging?: string;
   successReward: number;
+  output?: Format;
+  out?: string;
   json?: boolean;
 };
 
@@ -37,6 +35,8 @@ export function define(command: Command): void {
         .default(1)
         .argParser(finite),
     )
+    .addOption(formatOption())
+    .addOption(outOption())
     .action(run);
   examples(command, [
     ["one trace: its calls, memory, rewards and errors", "dsec trace report run.trace"],
@@ -44,6 +44,8 @@ export function define(command: Command): void {
       "many: what goes with the reward, and groups of failures",
       "dsec trace report traces/ --metric tool_call_accuracy --cluster-by memory_state",
     ],
+    ["a page to look at, the traces in it", "dsec trace report traces/ --output html -o report.html"],
+    ["an index and a page for each trace", "dsec trace report traces/ --output html -o report/"],
     ["for a program", "dsec trace report 'traces/*.trace' --json"],
   ]);
   command.addHelpText(
@@ -72,37 +74,17 @@ function finite(text: string): number {
 }
 
 async function run(words: string[], options: Options): Promise<void> {
+  const format = formatOf(options);
   const stateChanging = options.stateChanging?.split(",").map((tool) => tool.trim());
-  const report = await reportOn(words, options.clusterBy ?? null, {
+  const reported = await reportOn(words, {
+    clusterBy: options.clusterBy ?? null,
+    pairs: format === "html",
     stateChanging: stateChanging === undefined ? null : new Set(stateChanging),
     successReward: options.successReward,
   });
-  const text = options.json ? recordedJson(report, 2) : reportText(report, options.metric ?? [...METRICS]);
+  if (format === "html") return writePages(reported, options.out);
+  const { report } = reported;
+  const text =
+    format === "json" ? recordedJson(report, 2) : reportText(report, options.metric ?? [...METRICS]);
   await new LinePrinter().print(text);
-}
-
-/** Of a single trace all of it, of more what they have in common. */
-async function reportOn(
-  words: string[],
-  clusterBy: "memory_state" | null,
-  options: MeasureOptions,
-): Promise<ReportData> {
-  if (await isOne(words)) {
-    // awaited, for the file is closed when the loop is left
-    for await (const { file, segment } of segmentsIn(words, "reading"))
-      return await oneReport(segment, file, options);
-    throw new DsecError("TRACE_CORRUPT", `${words.join(" ")}: nothing in it can be read`);
-  }
-  const builder = new ManyReportBuilder({ clusterBy });
-  const refuse = (file: string, error: DsecError) => builder.refuse(file, error);
-  for await (const { file, segment } of segmentsIn(words, "measuring", refuse)) {
-    builder.add(await measure(segment, file, options));
-  }
-  return builder.result();
-}
-
-async function isOne(words: string[]): Promise<boolean> {
-  let files = 0;
-  for await (const _file of traceFiles(words)) if (++files > 1) return false;
-  return true;
 }

@@ -89,7 +89,11 @@ function queryOf(text: string) {
   }
 }
 
-function lineOf(match: Match, { file, segment }: NamedSegment, json: boolean): string {
+function lineOf(
+  match: Match,
+  { file, segment }: Pick<NamedSegment, "file" | "segment">,
+  json: boolean,
+): string {
   const { seq, t_us, type, step, call, tool, bytes } = match;
   const event = decodeEvent(bytes, segment.startedWallUs);
   const summary = summaryOf(event, tool);
