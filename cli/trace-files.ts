@@ -27,12 +27,18 @@ export async function* traceFiles(words: readonly string[]): AsyncGenerator<stri
 }
 
 async function* below(folder: string): AsyncGenerator<string> {
+  for await (const path of filesBelow(folder))
+    if (SUFFIXES.some((suffix) => path.endsWith(suffix))) yield path;
+}
+
+/** Every regular file in the folder and below, in order. */
+export async function* filesBelow(folder: string): AsyncGenerator<string> {
   const entries = await readdir(folder, { withFileTypes: true });
   entries.sort((one, other) => (one.name < other.name ? -1 : 1));
   for (const entry of entries) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) yield* below(path);
-    else if (entry.isFile() && SUFFIXES.some((suffix) => entry.name.endsWith(suffix))) yield path;
+    if (entry.isDirectory()) yield* filesBelow(path);
+    else if (entry.isFile()) yield path;
   }
 }
 

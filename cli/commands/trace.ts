@@ -46,6 +46,10 @@ const SUBCOMMANDS: Record<string, { summary: string; load: () => Promise<{ defin
     load: () => import("./trace/tail.ts"),
   },
   diff: { summary: "compare two traces", load: () => import("./trace/diff.ts") },
+  replay: {
+    summary: "run a recorded agent again, answered from its trace",
+    load: () => import("./trace/replay.ts"),
+  },
 };
 
 export async function define(command: Command, words: string[]): Promise<void> {

@@ -1,15 +1,19 @@
 /**
  * Every tool call of the recorded airline episodes, made again from sandboxes: an upstream on 127.0.0.1 answers each
- * with what was recorded, and receipts, event log and attestation agree about all of them.
+ * with what was recorded, and receipts, event log and attestation agree about all of them. Their traces give them again.
  */
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createLocalJWKSet, type JWTVerifyGetKey, jwtVerify } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { AttestationClaims } from "#core/wire/attestations.ts";
 import type { ReceiptClaims } from "#core/wire/calls.ts";
 import type { Task } from "#core/wire/tasks.ts";
+import { readRecording } from "#executor/replay/recording.ts";
+import { runReplay } from "#executor/replay/run-replay.ts";
 import { type Client, createClient } from "#sdk/client.ts";
 import { readTrace } from "#test/support/trace-file.ts";
 import { EPISODES, type Episode, toolSteps } from "./episodes.ts";
@@ -29,6 +33,8 @@ afterAll(async () => {
   expect(await leftovers(system.folder)).toEqual([]);
 });
 
+const ran: Task[] = [];
+
 test.runIf(EPISODES)("862 recorded calls are made, answered, receipted, logged and attested", async () => {
   const episodes = EPISODES!;
   expect(episodes.reduce((sum, episode) => sum + toolSteps(episode).length, 0)).toBe(862);
@@ -40,9 +46,40 @@ test.runIf(EPISODES)("862 recorded calls are made, answered, receipted, logged a
     const episode = episodes[index]!;
     expect(task, `${episode.id}: ${await text(task)}`).toMatchObject({ state: "succeeded" });
     await expectAccounted(task, episode, keys);
+    ran.push(task);
   }
   expect(upstream.signed, "calls that came with a signature").toBe(862);
 });
+
+test.runIf(EPISODES)(
+  "every one of these runs does the same again with nothing but its trace and its inputs",
+  async () => {
+    expect(ran).toHaveLength(EPISODES!.length);
+    const folder = mkdtempSync(join(tmpdir(), "dsec-replays-"));
+    let answered = 0;
+    try {
+      for (const task of ran) {
+        const file = join(folder, `${task.id}.trace`);
+        writeFileSync(file, await bytesOf(await client.tasks.trace(task.id)));
+        const end = await runReplay(await readRecording(file), {
+          fetchArtifact: async (digest) =>
+            new Blob([(await client.artifacts.get(digest)) as Uint8Array<ArrayBuffer>]).stream(),
+          ...{ imagesOf: folder, holdAt: null, realTime: false, onProgress() {} },
+          onHeld: () => Promise.reject(new Error("nothing is to be held")),
+          signal: new AbortController().signal,
+        });
+        expect(end, task.id).toMatchObject({ state: "equal", differences: [], divergence: null });
+        expect(end.outputs, task.id).toEqual(task.result!.outputs);
+        expect(end.stdout.digest, task.id).toBe(task.result!.stdout.digest);
+        answered += end.calls.answered;
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true });
+    }
+    expect(answered).toBe(862);
+    expect(upstream.signed, "calls that came with a signature").toBe(862);
+  },
+);
 
 async function submit(episode: Episode, agent: string): Promise<Task> {
   const input = await client.artifacts.put(new TextEncoder().encode(JSON.stringify(episode)));

@@ -8,6 +8,7 @@ import type { TaskRequest } from "#core/wire/tasks.ts";
 import { listFolder, readStart } from "#executor/replay/look.ts";
 import { type Recording, readRecording } from "#executor/replay/recording.ts";
 import { type ReplayEnd, type ReplaySettings, runReplay } from "#executor/replay/run-replay.ts";
+import { dsec } from "#test/cli/dsec.ts";
 import { eventually, Rig } from "#test/executor/executor-under-test.ts";
 import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
 
@@ -269,4 +270,51 @@ test("what a trace does not have is said before anything runs", async () => {
   });
   const long = await recorded(`dsec-tool api-call --url ${url}/long > /dev/null; dsec-tool exec --tool act`);
   expect(long.recording.obstacles).toEqual([expect.stringContaining("call 1 was not kept")]);
+});
+
+test("dsec trace replay says that an agent did the same again, where it did not, and how it stands at a call", async () => {
+  const { recording } = await recorded(`
+dsec-tool exec --tool act --input '{"a":1}'
+dsec-tool memory set plan 1.0
+dsec-tool exec --tool act --input '{"a":2}'
+`);
+  const { file } = recording;
+  const same = await dsec(["trace", "replay", file]);
+  expect([same.code, same.stdout.toString()]).toEqual([
+    0,
+    `✓ equal ${file}: 2 of 2 calls answered from the trace, outputs equal\n`,
+  ]);
+  const held = await dsec(["trace", "replay", file, "--call", "2"]);
+  expect([held.code, JSON.parse(held.stdout.toString())]).toMatchObject([
+    0,
+    {
+      call: {
+        call: 2,
+        tool: "act",
+        arguments_json: '{"a":2}',
+        answer: recording.calls[1]!.end!.answer!.output_json,
+      },
+      memory_json: '{"plan":1.0}',
+      files: [],
+    },
+  ]);
+  const absent = await dsec(["trace", "replay", file, "--call", "3"]);
+  expect([absent.code, absent.stderr]).toEqual([1, expect.stringContaining("has no call 3; it has 2")]);
+});
+
+test("dsec trace replay shows a divergence and what differs", async () => {
+  const { recording } = await recorded(`
+n=1; [ "\${DSEC_REPLAY-}" = 1 ] && n=2
+dsec-tool exec --tool look --input '{"id":"'$n'"}'
+`);
+  const { code, stdout } = await dsec(["trace", "replay", recording.file]);
+  expect(code).toBe(1);
+  const lines = stdout
+    .toString()
+    .split("\n")
+    .map((line) => line.trim());
+  expect(lines[0]).toBe(`✗ diverged ${recording.file}: 0 of 1 calls answered from the trace`);
+  expect(lines).toContain("call 1 was look, and now it is look: arguments_digest differ");
+  expect(lines).toContain(`arguments_json: recorded ${JSON.stringify('{"id":"1"}')}`);
+  expect(lines).toContain(`now      ${JSON.stringify('{"id":"2"}')}`);
 });
