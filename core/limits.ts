@@ -111,8 +111,9 @@ export const LIMITS = {
   /** What a block of events may unpack to; checked before it is unpacked. */
   traceBlockBytes: 19 * 1024 * 1024,
   traceBlockEvents: 65_536,
-  /** A writer ends a block here. */
+  /** A writer ends a block here, or where it has this many bytes compressed: a seek reads and hashes those of one block. */
   traceBlockGoalBytes: 1536 * 1024,
+  traceFrameGoalBytes: 256 * 1024,
   /** Messages or texts in one list of an event: each takes far more memory than bytes in a file. */
   traceListItems: 65_536,
   /** Events that a writer holds before it writes them by itself. */

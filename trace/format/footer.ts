@@ -3,7 +3,7 @@ import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { encodeMessage } from "#trace/events/codec.ts";
 import { SECTIONS, type Section } from "#trace/events/event.ts";
-import { WireReader } from "#trace/events/wire.ts";
+import { unzigzag, WireReader } from "#trace/events/wire.ts";
 import { sectionNumber } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import {
@@ -60,7 +60,7 @@ export type NewFooter = Omit<Footer, "blocks" | "steps" | "calls"> & {
 
 /** The payload of a sealed segment's last frame. */
 export function encodeFooter(footer: NewFooter, engine: Engine): Uint8Array {
-  const { blocks, ...members } = footer;
+  const { blocks, step_seqs, call_seqs, ...members } = footer;
   const message = encodeMessage("Footer", {
     ...members,
     sections: blocks.map(({ section }) => sectionNumber(section)),
@@ -70,6 +70,8 @@ export function encodeFooter(footer: NewFooter, engine: Engine): Uint8Array {
     first_t_us: blocks.map(({ first_t_us }) => first_t_us),
     last_t_us: blocks.map(({ last_t_us }) => last_t_us),
     event_counts: blocks.map(({ events }) => events),
+    step_seq_steps: stepsOf(step_seqs),
+    call_seq_steps: stepsOf(call_seqs),
   });
   const length = new Uint8Array(4);
   new DataView(length.buffer).setUint32(0, message.length, true);
@@ -106,8 +108,8 @@ export function decodeFooter(payload: Uint8Array, place: Place, engine: Engine):
       header_digest: digestField(raw.header_digest, "header_digest"),
       previous_digest: digestField(raw.previous_digest, "previous_digest"),
       blocks,
-      steps: new PackedIndex(raw.step_seqs),
-      calls: new PackedIndex(raw.call_seqs),
+      steps: new PackedIndex(raw.step_seq_steps),
+      calls: new PackedIndex(raw.call_seq_steps),
     };
   } catch (cause) {
     throw placed(cause, place);
@@ -123,12 +125,26 @@ class PackedIndex implements SeqIndex {
   }
 
   seqOf(number: number): number | null {
-    const packed = this.#packed;
-    let at = 0;
-    for (let before = number - 1; before > 0 && at < packed.length; at++) if (packed[at]! < 0x80) before--;
-    if (number < 1 || at >= packed.length) return null;
-    return new WireReader(packed, at).varint() || null;
+    const reader = new WireReader(this.#packed);
+    let seq = 0;
+    for (let at = 1; at <= number && reader.at < reader.end; at++) {
+      const step = unzigzag(reader.varint());
+      seq += step;
+      if (at === number && step !== 0) return seq;
+    }
+    return null;
   }
+}
+
+/** Of a number that no event begins the step is 0. */
+function stepsOf(seqs: readonly number[]): number[] {
+  let last = 0;
+  return seqs.map((seq) => {
+    if (seq === 0) return 0;
+    const step = seq - last;
+    last = seq;
+    return step;
+  });
 }
 
 type Raw = {
@@ -145,8 +161,8 @@ type Raw = {
   first_t_us: number[];
   last_t_us: number[];
   event_counts: number[];
-  step_seqs: Uint8Array;
-  call_seqs: Uint8Array;
+  step_seq_steps: Uint8Array;
+  call_seq_steps: Uint8Array;
 };
 
 const NONE = new Uint8Array(0);
@@ -155,7 +171,13 @@ function readFooter(message: Uint8Array): Raw {
   const reader = new WireReader(message);
   const raw: Raw = {
     ...{ segment_bytes: 0, events: 0, ended_t_us: 0 },
-    ...{ chain_digest: NONE, header_digest: NONE, previous_digest: NONE, step_seqs: NONE, call_seqs: NONE },
+    ...{
+      chain_digest: NONE,
+      header_digest: NONE,
+      previous_digest: NONE,
+      step_seq_steps: NONE,
+      call_seq_steps: NONE,
+    },
     ...{ sections: [], offset_deltas: [], first_seqs: [], last_seqs: [], first_t_us: [], last_t_us: [] },
     event_counts: [],
   };
@@ -186,8 +208,8 @@ const MEMBERS = new Map<number, keyof Raw>([
   [0x42, "first_t_us"],
   [0x4a, "last_t_us"],
   [0x52, "event_counts"],
-  [0x5a, "step_seqs"],
-  [0x62, "call_seqs"],
+  [0x5a, "step_seq_steps"],
+  [0x62, "call_seq_steps"],
   [0x68, "ended_t_us"],
   [0x72, "header_digest"],
   [0x7a, "previous_digest"],
@@ -212,37 +234,40 @@ function blocksOf(raw: Raw, place: Place): BlockPlace[] {
     throw corruptAt(place, "the footer's lists are of different lengths");
   }
   const blocks: BlockPlace[] = [];
-  const lastSeqs = new Map<Section, number>();
+  const lastSeqs = SECTIONS.map(() => 0);
   let offset = 0;
   let events = 0;
+  // there may be a million, each time that a file is opened
   for (let at = 0; at < sections.length; at++) {
     const section = SECTIONS[sections[at]! - 1];
     if (section === undefined)
       throw unsupportedAt(place, `section ${sections[at]} is not known to this version`);
-    offset += offset_deltas[at]!;
-    events += event_counts[at]!;
-    const [first_seq, last_seq, count] = [first_seqs[at]!, last_seqs[at]!, event_counts[at]!];
+    const delta = offset_deltas[at]!;
+    const first_seq = first_seqs[at]!;
+    const last_seq = last_seqs[at]!;
+    const count = event_counts[at]!;
+    offset += delta;
+    events += count;
     if (
-      offset_deltas[at] === 0 ||
+      delta === 0 ||
       offset >= raw.segment_bytes ||
-      first_seq <= (lastSeqs.get(section) ?? 0) ||
+      first_seq <= lastSeqs[sections[at]! - 1]! ||
       last_seq > raw.events ||
       count < 1 ||
       last_seq - first_seq < count - 1
     ) {
       throw corruptAt(place, `the footer's entry of block ${at + 1} contradicts the others`);
     }
-    lastSeqs.set(section, last_seq);
+    lastSeqs[sections[at]! - 1] = last_seq;
     blocks.push({
-      ...{
-        section,
-        offset,
-        bytes: offset_deltas[at + 1] ?? raw.segment_bytes - offset,
-        first_seq,
-        last_seq,
-        events: count,
-      },
-      ...{ first_t_us: first_t_us[at]!, last_t_us: last_t_us[at]! },
+      section,
+      offset,
+      bytes: at + 1 < offset_deltas.length ? offset_deltas[at + 1]! : raw.segment_bytes - offset,
+      first_seq,
+      last_seq,
+      first_t_us: first_t_us[at]!,
+      last_t_us: last_t_us[at]!,
+      events: count,
     });
   }
   if (events !== raw.events) {

@@ -14,9 +14,11 @@ export async function* merge(
   read: (block: BlockPlace) => Promise<RawEvent[]>,
   { sections = SECTIONS, fromSeq = 1, toSeq = Number.POSITIVE_INFINITY }: EventRange,
 ): AsyncGenerator<RawEvent[]> {
-  const cursors = SECTIONS.filter((section) => sections.includes(section)).map(
-    (section) => new Cursor(blocksIn(blocks, section, fromSeq, toSeq), fromSeq, toSeq),
-  );
+  const bySection = new Map<Section, BlockPlace[]>(sections.map((section) => [section, []]));
+  for (const block of blocks) {
+    if (block.last_seq >= fromSeq && block.first_seq <= toSeq) bySection.get(block.section)?.push(block);
+  }
+  const cursors = [...bySection.values()].map((blocks) => new Cursor(blocks, fromSeq, toSeq));
   let batch: RawEvent[] = [];
   for (;;) {
     const [next, others] = smallest(cursors);
@@ -88,15 +90,4 @@ function smallest(cursors: readonly Cursor[]): [next: Cursor | null, others: num
     } else others = Math.min(others, bound);
   }
   return [next, others];
-}
-
-function blocksIn(
-  blocks: readonly BlockPlace[],
-  section: Section,
-  fromSeq: number,
-  toSeq: number,
-): BlockPlace[] {
-  return blocks.filter(
-    (block) => block.section === section && block.last_seq >= fromSeq && block.first_seq <= toSeq,
-  );
 }

@@ -118,12 +118,9 @@ export class TrajectoryWriter {
     const blocks: Omit<BlockPlace, "bytes">[] = [];
     let previousDigest = this.#previousDigest;
     let offset = this.#bytes;
-    const pieces = SECTIONS.flatMap((section) => piecesOf(section, this.#held.get(section)));
-    pieces.forEach(({ section, events }, at) => {
-      const { seqs, times } = events;
-      const content = encodeBlock(section, events);
-      const frame = this.#engine.compress(content);
-      const last = at === pieces.length - 1;
+    const packed = SECTIONS.flatMap((section) => this.#packed(section, this.#held.get(section)));
+    packed.forEach(({ section, events: { seqs, times }, content, frame }, at) => {
+      const last = at === packed.length - 1;
       const place = {
         ...{ section, offset, events: seqs.length, first_seq: seqs[0]!, last_seq: seqs.at(-1)! },
         ...{ first_t_us: smallest(times), last_t_us: largest(times) },
@@ -181,6 +178,20 @@ export class TrajectoryWriter {
     return { count: this.#count, chain_head: digestOf(this.head) };
   }
 
+  /** Blocks of about the same work to read: what hardly gets smaller goes into more of them. */
+  #packed(section: Section, held: BlockEvents | undefined): Packed[] {
+    if (held === undefined) return [];
+    const pack = (events: BlockEvents): Packed => {
+      const content = encodeBlock(section, events);
+      return { section, events, content, frame: this.#engine.compress(content) };
+    };
+    return piecesOf(held, LIMITS.traceBlockGoalBytes).flatMap((events) => {
+      const whole = pack(events);
+      const count = Math.ceil(whole.frame.length / LIMITS.traceFrameGoalBytes);
+      return count === 1 ? [whole] : piecesOf(events, whole.content.length / count).map(pack);
+    });
+  }
+
   #index(body: Uint8Array, type: "tool_call_start" | "plan_step", seq: number): void {
     const { index } = peekBody(new WireReader(body), body.length, seq);
     if (index === 0) return;
@@ -194,25 +205,23 @@ export class TrajectoryWriter {
   }
 }
 
-type Piece = { section: Section; events: BlockEvents };
+type Packed = { section: Section; events: BlockEvents; content: Uint8Array; frame: Uint8Array };
 
-/** What a section holds, in pieces of about one block. */
-function piecesOf(section: Section, held: BlockEvents | undefined): Piece[] {
-  const pieces: Piece[] = [];
-  if (held === undefined) return pieces;
+/** Each ends where it has so many bytes. */
+function piecesOf(held: BlockEvents, goalBytes: number): BlockEvents[] {
+  const pieces: BlockEvents[] = [];
   let from = 0;
   let bytes = 0;
   for (let to = 1; to <= held.bodies.length; to++) {
     bytes += held.bodies[to - 1]!.length;
-    const full = bytes >= LIMITS.traceBlockGoalBytes || to - from === LIMITS.traceBlockEvents;
+    const full = bytes >= goalBytes || to - from === LIMITS.traceBlockEvents;
     if (!full && to < held.bodies.length) continue;
-    const events = {
+    pieces.push({
       seqs: held.seqs.slice(from, to),
       times: held.times.slice(from, to),
       wallSkews: held.wallSkews.slice(from, to),
       bodies: held.bodies.slice(from, to),
-    };
-    pieces.push({ section, events });
+    });
     from = to;
     bytes = 0;
   }

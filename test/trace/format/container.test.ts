@@ -109,11 +109,16 @@ test("a step and a call are found by their numbers, with a footer and without", 
     if (step !== 7) story.push({ type: "tool_call_start", call: step, kind: "http", via: "http" });
     story.push({ type: "plan_step", state: "ended", step, name: `step ${step}` });
   }
+  // begun in another order than they are numbered
+  for (const call of [60, 55]) story.push({ type: "tool_call_start", call, kind: "http", via: "http" });
   for (const sealed of [true, false]) {
     const [segment] = (await opened(made(story, { flushEvery: 5, sealed }))).segments;
     expect(await segment!.step(1)).toBe(1);
     expect(await segment!.step(40)).toBe(117);
     expect(await segment!.call(8)).toBe(22);
+    expect(await segment!.call(60)).toBe(120);
+    expect(await segment!.call(55)).toBe(121);
+    for (const absent of [50, 56, 61]) expect(await segment!.call(absent)).toBe(null);
     for (const absent of [0, 41, 1e9]) expect(await segment!.step(absent)).toBe(null);
     expect(await segment!.call(7)).toBe(null);
   }
@@ -135,7 +140,7 @@ test("a seek in a sealed trace reads its end, one block, and nothing between", a
   }
   expect(bytes.length).toBeGreaterThan(8_000_000);
   expect(reads.length).toBeLessThan(6);
-  expect(reads.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(1_700_000);
+  expect(reads.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(330_000);
 });
 
 test("the zstd frames of a file are one Trace message, whatever lies between them", async () => {

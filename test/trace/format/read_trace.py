@@ -192,10 +192,9 @@ def segment_events(messages, file_header, blocks, sealed_by):
     if sealed_by is not None:
         assert (sealed_by["events"], sealed_by["chain_digest"]) == (flushed, head), "the footer names another chain"
         index = {seq: event for seq, (event, _) in events.items()}
-        for number, seq in enumerate(sealed_by["call_seqs"], 1):
-            assert seq == 0 or index[seq]["tool_call_start"]["call"] == number, "the index of calls is wrong"
-        for number, seq in enumerate(sealed_by["step_seqs"], 1):
-            assert seq == 0 or index[seq]["plan_step"]["step"] == number, "the index of steps is wrong"
+        for what, kind, steps in (("call", "tool_call_start", "call_seq_steps"), ("step", "plan_step", "step_seq_steps")):
+            for number, (seq, step) in enumerate(zip(running_sums(sealed_by[steps]), sealed_by[steps]), 1):
+                assert step == 0 or index[seq][kind][what] == number, "the index of %ss is wrong" % what
     return [events[seq][0] for seq in range(1, flushed + 1)], head
 
 
