@@ -4,5 +4,7 @@ export type Engine = {
   compress(bytes: Uint8Array): Uint8Array;
   /** @throws where the frame is damaged, or holds more than maxBytes, which no more is allocated than */
   decompress(frame: Uint8Array, maxBytes: number): Uint8Array;
+  /** Takes back what `decompress` gave, of which nobody looks at a byte any more: memory that is used again stays in the cache. */
+  release(content: Uint8Array): void;
   sha256(bytes: Uint8Array): Uint8Array;
 };

@@ -60,7 +60,9 @@ export async function* followTrajectory(
       if (frame === null) return;
       checkFrame(frame, block, place, engine);
       const all = { fromSeq: 1, toSeq: Number.MAX_SAFE_INTEGER };
-      flush.push(...decodeBlock(unpack(frame, block, place, engine), block, place, all));
+      const content = unpack(frame, block, place, engine);
+      flush.push(...decodeBlock(content, block, place, all));
+      engine.release(content);
       if (block.chain_digest === null) continue;
       flush.sort((a, b) => a.seq - b.seq);
       for (const { bytes } of flush) chain.add(bytes);

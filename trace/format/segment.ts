@@ -78,7 +78,9 @@ export class TraceSegment {
     const wanted = { sections, fromSeq: expected, toSeq: lastSeq };
     const read = async (block: BlockPlace) => {
       const { content, place } = await this.#unpacked(block);
-      return decodeBlock(content, block, place, wanted);
+      const events = decodeBlock(content, block, place, wanted);
+      this.#facts.engine.release(content);
+      return events;
     };
     for await (const batch of merge(this.blocks, read, wanted)) {
       if (whole) {
@@ -156,13 +158,20 @@ export class TraceSegment {
   /**
    * The block as it was written: what a search goes through without making a list of its events.
    * @param wanted judges its content; null where it isn't wanted
+   * @return to be given back to `closeBlock` once nobody looks at it any more
    */
   async openBlock(
     block: BlockPlace,
     wanted: (content: Uint8Array) => boolean = () => true,
   ): Promise<OpenBlock | null> {
     const { content, place } = await this.#unpacked(block);
-    return wanted(content) ? new OpenBlock(content, block, place) : null;
+    if (wanted(content)) return new OpenBlock(content, block, place);
+    this.#facts.engine.release(content);
+    return null;
+  }
+
+  closeBlock({ reader }: OpenBlock): void {
+    this.#facts.engine.release(reader.bytes);
   }
 
   async #unpacked(block: BlockPlace): Promise<{ content: Uint8Array; place: Place }> {

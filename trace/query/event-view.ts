@@ -111,6 +111,18 @@ export class EventView {
   /** Whether a member is exactly this text, in UTF-8. */
   textIs(field: number, wanted: Uint8Array): boolean {
     if (!this.#find(field, this.#bodyFrom, this.#bodyTo)) return wanted.length === 0;
+    return this.#isFound(wanted);
+  }
+
+  /** Which of these texts a member is exactly, -1 where it is none of them. One that is absent is the empty text. */
+  textAmong(field: number, wanted: readonly Uint8Array[]): number {
+    if (!this.#find(field, this.#bodyFrom, this.#bodyTo))
+      return wanted.findIndex(({ length }) => length === 0);
+    for (let at = 0; at < wanted.length; at++) if (this.#isFound(wanted[at]!)) return at;
+    return -1;
+  }
+
+  #isFound(wanted: Uint8Array): boolean {
     const bytes = this.content;
     const start = this.#start;
     if (this.#end - start !== wanted.length) return false;

@@ -83,6 +83,7 @@ export class Cursor {
     const seq = block.seqs[at];
     if (seq === undefined || seq > this.#toSeq) {
       this.#block = null;
+      this.#segment.closeBlock(block);
       return false;
     }
     const { reader } = block;

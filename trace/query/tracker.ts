@@ -17,16 +17,19 @@ export class Tracker implements Surroundings {
   /** Starts of calls that have not ended. */
   readonly #starts = new Map<number, Kept>();
   readonly #start = new EventView();
-  readonly #tools: { tool: string; bytes: Uint8Array }[] = [];
+  readonly #tools: string[] = [];
+  readonly #toolBytes: Uint8Array[] = [];
   readonly #steps: number[] = [];
   readonly #memory = new Map<string, Value>();
-  readonly #keys: { key: string; bytes: Uint8Array }[];
+  readonly #keys: string[];
+  readonly #keyBytes: Uint8Array[];
   #namespace: Uint8Array | null;
 
   constructor({ header, startedWallUs }: Pick<TraceSegment, "header" | "startedWallUs">, tracked: Tracked) {
     this.#startedWallUs = startedWallUs;
     this.#tracked = tracked;
-    this.#keys = [...tracked.keys].map((key) => ({ key, bytes: encoder.encode(key) }));
+    this.#keys = [...tracked.keys];
+    this.#keyBytes = this.#keys.map((key) => encoder.encode(key));
     this.#namespace = header.task_id === null ? null : encoder.encode(`task:${header.task_id}`);
   }
 
@@ -104,11 +107,13 @@ export class Tracker implements Surroundings {
   /** A few tools are called again and again: of each there is one text. */
   #toolIn(view: EventView): string | null {
     const [field] = MEMBERS.tool_call_start.tool;
-    const known = this.#tools.find(({ bytes }) => view.textIs(field, bytes));
-    if (known !== undefined) return known.tool;
+    const known = view.textAmong(field, this.#toolBytes);
+    if (known >= 0) return this.#tools[known]!;
     const tool = view.text(field);
-    if (tool !== null && tool !== "" && this.#tools.length < MOST_TOOLS)
-      this.#tools.push({ tool, bytes: encoder.encode(tool) });
+    if (tool !== null && tool !== "" && this.#tools.length < MOST_TOOLS) {
+      this.#tools.push(tool);
+      this.#toolBytes.push(encoder.encode(tool));
+    }
     return tool;
   }
 
@@ -123,8 +128,9 @@ export class Tracker implements Surroundings {
     const access = MEMBERS[view.type as "memory_read" | "memory_write"];
     if (view.textIs(access.op[0], CLEAR)) this.#memory.clear();
     // Most changes are of keys that nobody asks for: their bytes tell, and no text is made of them.
-    const key = this.#keys.find(({ bytes }) => view.textIs(access.key[0], bytes))?.key;
-    if (key === undefined) return;
+    const asked = view.textAmong(access.key[0], this.#keyBytes);
+    if (asked < 0) return;
+    const key = this.#keys[asked]!;
     const op = view.text(access.op[0]);
     if (op === "put" || op === "get")
       this.#set(key, view.raw(access.new[0]) === null ? undefined : view.value(access.new));
