@@ -1,7 +1,17 @@
 /** Traces as files. A trace appears under its name whole or not at all; a live trajectory grows by whole flushes. */
 import { createHash, randomBytes } from "node:crypto";
-import { closeSync, fsyncSync, ftruncateSync, linkSync, openSync, rmSync, writeSync } from "node:fs";
-import { type FileHandle, open } from "node:fs/promises";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  linkSync,
+  openSync,
+  readSync,
+  rmSync,
+  writeSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
@@ -16,26 +26,39 @@ import { nodeEngine, sealingEngine } from "./engine.ts";
 /** What an attestation says of a trace. `size` in bytes, `digest` of the file, `chain_head` of its last segment. */
 export type SealedTrace = { count: number; chain_head: Digest; digest: Digest; size: number };
 
-/** @throws NOT_FOUND, and what openTrace throws */
+/**
+ * Reads without waiting for a thread, which on a busy machine takes longer than most reads and than unpacking what was
+ * read: a block is a megabyte at most, and lies in the page cache or on a local disk.
+ * @throws NOT_FOUND, and what openTrace throws
+ */
 export async function openTraceFile(path: string): Promise<TraceFile> {
-  let handle: FileHandle;
+  let fd: number;
   try {
-    handle = await open(path, "r");
+    // of a pipe that has no writer, open would never return
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
     throw new DsecError("NOT_FOUND", `${path} cannot be read: ${(cause as Error).message}`, { cause });
   }
   try {
-    const stats = await handle.stat();
+    const stats = fstatSync(fd);
     if (!stats.isFile()) throw new DsecError("INVALID_REQUEST", `${path} is no regular file`);
+    let state: "open" | "closed" = "open";
     const source = {
       name: path,
       size: stats.size,
-      read: (offset: number, length: number) => readAt(handle, offset, length),
-      close: () => handle.close(),
+      read: async (offset: number, length: number) => {
+        // its number may be another file's by now
+        if (state === "closed") throw new DsecError("INTERNAL", `${path} is read after it was closed`);
+        return readAt(fd, offset, length);
+      },
+      close: async () => {
+        if (state === "open") closeSync(fd);
+        state = "closed";
+      },
     };
     return await openTrace(source, nodeEngine);
   } catch (error) {
-    await handle.close();
+    closeSync(fd);
     throw error;
   }
 }
@@ -220,13 +243,13 @@ function syncFolder(path: string): void {
   }
 }
 
-async function readAt(handle: FileHandle, offset: number, length: number): Promise<Uint8Array> {
-  const bytes = new Uint8Array(length);
+function readAt(fd: number, offset: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(Buffer.allocUnsafeSlow(length).buffer);
   let filled = 0;
   while (filled < length) {
-    const { bytesRead } = await handle.read(bytes, filled, length - filled, offset + filled);
-    if (bytesRead === 0) return bytes.subarray(0, filled);
-    filled += bytesRead;
+    const count = readSync(fd, bytes, filled, length - filled, offset + filled);
+    if (count === 0) return bytes.subarray(0, filled);
+    filled += count;
   }
   return bytes;
 }
