@@ -23,7 +23,10 @@ constexpr Folder kFolders[] = {
     {"/usr", 0755},      {"/root", 0700},             {"/home", 0755},    {"/work", 0755},
     {"/tmp", 01777},     {"/run", 0755},              {"/var", 0755},     {"/var/tmp", 01777},
     {"/var/lib", 0755},  {"/var/cache", 0755},        {"/var/log", 0755}, {"/opt", 0755},
-    {"/mnt", 0755},      {"/srv", 0755}};
+    {"/mnt", 0755},      {"/srv", 0755},
+    // Where the executor mounts something in every sandbox: made in each one's own layer they would take longer than all
+    // the mounts together.
+    {"/run/dsec", 0755}, {"/dsec", 0755},             {"/dsec/bin", 0755}, {"/dsec/python", 0755}};
 
 struct File {
   const char* path;
@@ -38,6 +41,8 @@ constexpr File kFiles[] = {
     {"/etc/nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\nservices: files\nprotocols: files\n"},
     {"/etc/host.conf", "multi on\n"},
     {"/etc/resolv.conf", ""},
+    {"/run/dsec/tool.sock", ""},
+    {"/run/dsec/ca.pem", ""},
     {"/etc/shells", "/bin/sh\n/bin/bash\n"}};
 
 // What every program may read on any host, and is needed as it is on this one.

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <linux/securebits.h>
@@ -71,11 +72,14 @@ Result<Host> prepare(const Arguments& arguments) {
   TRY_ASSIGN(seccomp, SeccompFilter::compile());
   // Mounts of slots and images are named relative to this.
   if (::chdir(state.mounts().c_str()) != 0) return failed("chdir", state.mounts());
-  const std::string sandboxes = state.sandboxes(), host_image = state.host_image();
+  Images images(state.host_image());
+  Slots slots(arguments.uid_base, state.blanks());
+  Blanks blanks(state.blanks(), images.host());
   return Host{std::move(state),
               std::move(cgroups),
-              Images(host_image),
-              Slots(arguments.uid_base, sandboxes),
+              std::move(images),
+              std::move(slots),
+              std::move(blanks),
               NetworkNamespaces(),
               std::move(seccomp),
               std::move(skeleton),
@@ -90,8 +94,15 @@ Result<void> serve(const Arguments& arguments) {
   const std::string mounts = host.state.mounts();
   TRY_ASSIGN(sweeper, start_helper("dsec-sweeper", sweep_until_closed));
   TRY_ASSIGN(disk_watch, start_helper("dsec-disk-watch", watch_disks_until_closed));
-  Server server(std::move(host), Fd(kNode), std::move(sweeper), std::move(disk_watch));
-  return server.run();
+  Result<void> served;
+  {
+    Server server(std::move(host), Fd(kNode), std::move(sweeper), std::move(disk_watch));
+    served = server.run();
+  }
+  // The helpers end with their sockets: who waits for this process shall find none of them.
+  while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
+  }
+  return served;
 }
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/files.h"
-#include "base/remove_tree.h"
 #include "init/report.h"
 #include "launcher/child.h"
 #include "launcher/in_root.h"
@@ -45,18 +44,6 @@ Result<Fd> open_stdin(const std::string& path) {
   return open_at(AT_FDCWD, "/proc/self/fd/" + std::to_string(mount.get()), O_RDONLY);
 }
 
-// Mount points that every root needs, made where an image lacks them.
-Result<void> make_mount_points(int root) {
-  for (const char* path : {"dev", "proc", "sys"}) {
-    TRY_ASSIGN(made, make_directories_in_root(root, path, 0555));
-  }
-  Result<Fd> scratch = open_in_root(root, "tmp", O_PATH | O_DIRECTORY);
-  if (scratch) return {};
-  if (scratch.error().number != ENOENT) return std::move(scratch).error();
-  if (::mkdirat(root, "tmp", 01777) != 0 || ::fchmodat(root, "tmp", 01777, 0) != 0) return failed("mkdir", "/tmp");
-  return {};
-}
-
 Result<ChildBind> prepare_bind(int root, const Bind& bind, int user_namespace) {
   TRY_ASSIGN(mount, clone_read_only(bind.source, user_namespace));
   struct stat status{};
@@ -71,15 +58,6 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
   return pointers;
-}
-
-// The writable layer's folders; `work` is overlayfs's own.
-Result<void> make_layer(const std::string& folder) {
-  if (::mkdir(folder.c_str(), 0700) != 0) return failed("mkdir", folder);
-  for (const char* name : {"/upper", "/work"}) {
-    if (::mkdir((folder + name).c_str(), 0755) != 0) return failed("mkdir", folder + name);
-  }
-  return {};
 }
 
 Result<void> place(const Fd& descriptor, int number) {
@@ -117,17 +95,22 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
   if (!plan.erofs_path.empty()) {
     TRY_ASSIGN(mounted, host.images.erofs(plan.erofs_path));
     image = mounted;
-    if (auto evicted = host.images.evict()) host.slots.forget(*evicted);
+    if (auto evicted = host.images.evict()) {
+      host.blanks.forget(host.slots, *evicted);
+      host.slots.forget(*evicted);
+    }
   }
   std::string disk;
   if (plan.limits.disk_iops > 0) {
     TRY_ASSIGN(device, host.state.disk());
     disk = device;
   }
-  TRY_ASSIGN(slot, host.slots.acquire());
+  TRY_ASSIGN(blank, host.blanks.take(host.slots, *image));
+  Slot* const slot = blank.slot;
   Result<void> made = [&]() -> Result<void> {
-    TRY_ASSIGN(lower, host.slots.lower_layer(*slot, *image));
-    TRY(make_layer(sandbox.folder_));
+    if (::rename(blank.folder.c_str(), sandbox.folder_.c_str()) != 0) return failed("rename", sandbox.folder_);
+    blank.folder = sandbox.folder_;
+    sandbox.root_ = std::move(blank.root);
     TRY_ASSIGN(cgroup, host.cgroups.create(plan.id, plan.limits, disk));
     sandbox.cgroup_ = std::move(cgroup);
     TRY_ASSIGN(network, host.networks.take());
@@ -142,9 +125,6 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     Fd working_directory, host_usr;
     {
       FileOwner owner(slot->first_id);
-      TRY_ASSIGN(root, make_overlay(lower, slot->folder + "/u/" + plan.id));
-      sandbox.root_ = std::move(root);
-      TRY(make_mount_points(sandbox.root_.get()));
       if (image->has_host_usr) {
         TRY_ASSIGN(usr, clone_read_only("/usr", slot->user_namespace.get()));
         host_usr = std::move(usr);
@@ -201,10 +181,9 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     sandbox.kill(KillCause::kKilled);
     ::waitpid(sandbox.pid_, nullptr, 0);
   }
-  host.slots.release(slot);
   sandbox.root_.reset();
   for (const std::string& path : sandbox.cgroup_.paths()) (void)remove_cgroup(path);
-  (void)remove_tree(AT_FDCWD, sandbox.folder_);
+  host.blanks.discard(host.slots, std::move(blank));
   return std::move(made).error();
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "launcher/blanks.h"
 #include "launcher/cgroup.h"
 #include "launcher/images.h"
 #include "launcher/namespaces.h"
@@ -25,6 +26,7 @@ struct Host {
   Cgroups cgroups;
   Images images;
   Slots slots;
+  Blanks blanks;
   NetworkNamespaces networks;
   SeccompFilter seccomp;
   Fd skeleton_namespace;

@@ -74,11 +74,7 @@ Result<void> Server::serve_once() {
   int count = ::epoll_wait(epoll_.get(), events, kBatch, wait_ms());
   if (count < 0 && errno != EINTR) return failed("epoll_wait");
   kill_expired();
-  if (count == 0 && is_refilling_) {
-    // A failure shows again, and is told, at the launch that finds none ready.
-    Result<bool> more = host_.networks.refill();
-    is_refilling_ = more && *more;
-  }
+  if (stock_ != Stock::kFull) stock_ = count > 0 ? Stock::kWaiting : refill();
   for (int i = 0; i < count; i++) {
     const int descriptor = events[i].data.fd;
     if (descriptor == node_.get()) {
@@ -97,6 +93,13 @@ Result<void> Server::serve_once() {
     }
   }
   return {};
+}
+
+// One step. A failure shows again, and is told, at the launch that finds nothing ready.
+Server::Stock Server::refill() {
+  Result<bool> more = host_.networks.refill();
+  if (more && !*more) more = host_.blanks.refill(host_.slots);
+  return more && *more ? Stock::kFilling : Stock::kFull;
 }
 
 Result<void> Server::on_request(Message message) {
@@ -148,7 +151,7 @@ Result<Sandbox*> Server::make(const Message& message) {
   TRY_ASSIGN(text, read_plan(message.descriptors[0]));
   TRY_ASSIGN(plan, parse_plan(text));
   if (sandboxes_.contains(plan.id)) return Error{"sandbox", plan.id + " already exists", 0, "INVALID_REQUEST"};
-  is_refilling_ = true;
+  stock_ = Stock::kWaiting;
   Result<Sandbox> made = Sandbox::make(host_, plan);
   if (!made) {
     Error error = std::move(made).error();
@@ -222,20 +225,24 @@ void Server::kill_expired() {
 
 int Server::wait_ms() {
   constexpr int64_t kHourUs = 3'600'000'000;
-  if (is_refilling_) return 0;
+  if (stock_ == Stock::kFilling) return 0;
+  // Beside a sandbox that is just starting or ending it would slow down what is waited for.
+  constexpr int64_t kQuietUs = 5000;
   int64_t next_us = INT64_MAX;
   const int64_t now = now_us();
   for (const auto& [id, sandbox] : sandboxes_) {
     // One that was killed and is still dying has its deadline behind it.
     if (sandbox.is_alive() && sandbox.deadline_us() > now) next_us = std::min(next_us, sandbox.deadline_us());
   }
+  if (stock_ == Stock::kWaiting) next_us = std::min(next_us, now + kQuietUs);
   if (next_us == INT64_MAX) return -1;
   return static_cast<int>(std::min(next_us - now, kHourUs) / 1000 + 1);
 }
 
 void Server::shut_down() {
   is_closing_ = true;
-  is_refilling_ = false;
+  stock_ = Stock::kFull;
+  host_.blanks.clear(host_.slots);
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, node_.get(), nullptr);
   for (auto& [id, sandbox] : sandboxes_) {
     if (!leaving_.insert(id).second) continue;

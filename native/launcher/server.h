@@ -21,7 +21,11 @@ class Server {
   Result<void> run();
 
  private:
+  // Of what is made ahead of launches: nothing to do, to be filled once it is quiet, or being filled.
+  enum class Stock { kFull, kWaiting, kFilling };
+
   Result<void> serve_once();
+  Stock refill();
   Result<void> on_request(Message message);
   void launch(const Message& message);
   Result<Sandbox*> make(const Message& message);
@@ -41,7 +45,7 @@ class Server {
   std::map<std::string, Sandbox> sandboxes_;
   std::map<int, std::string> by_pidfd_;
   std::set<std::string> leaving_;  // being killed or swept for good
-  bool is_refilling_ = true;
+  Stock stock_ = Stock::kFilling;
   bool is_closing_ = false;
 };
 

@@ -53,7 +53,7 @@ Result<std::unique_ptr<Slot>> Slots::make(uint32_t index) {
   TRY_ASSIGN(user_namespace, make_user_namespace(slot->first_id));
   slot->user_namespace = std::move(user_namespace);
   TRY(make_directory(slot->folder, 0700));
-  TRY(attach_mapped(sandboxes_, slot->folder + "/u", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, *slot));
+  TRY(attach_mapped(layers_, slot->folder + "/u", MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, *slot));
   return slot;
 }
 

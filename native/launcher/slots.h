@@ -27,8 +27,8 @@ struct Slot {
 
 class Slots {
  public:
-  // `sandboxes` is the folder of the upper layers.
-  Slots(uint32_t uid_base, std::string sandboxes) : uid_base_(uid_base), sandboxes_(std::move(sandboxes)) {}
+  // `layers` is the folder that upper layers are mounted from.
+  Slots(uint32_t uid_base, std::string layers) : uid_base_(uid_base), layers_(std::move(layers)) {}
 
   Result<Slot*> acquire();
   void release(Slot* slot) { free_.push_back(slot); }
@@ -42,7 +42,7 @@ class Slots {
   Result<std::unique_ptr<Slot>> make(uint32_t index);
 
   uint32_t uid_base_;
-  std::string sandboxes_;
+  std::string layers_;
   std::vector<std::unique_ptr<Slot>> all_;
   std::vector<Slot*> free_;
 };

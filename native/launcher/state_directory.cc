@@ -65,11 +65,14 @@ Result<std::string> StateDirectory::disk() const {
 Result<void> StateDirectory::reset() const {
   TRY(remove_tree(AT_FDCWD, sandboxes()));
   TRY(make_directory(sandboxes(), 0700));
+  TRY(remove_tree(AT_FDCWD, blanks()));
+  TRY(make_directory(blanks(), 0700));
   return make_directory(mounts(), 0700);
 }
 
 Result<void> StateDirectory::clear() const {
   TRY(remove_tree(AT_FDCWD, sandboxes()));
+  TRY(remove_tree(AT_FDCWD, blanks()));
   TRY(remove_tree(AT_FDCWD, host_image()));
   if (::rmdir(mounts().c_str()) != 0 && errno != ENOENT) return failed("rmdir", mounts());
   return {};

@@ -20,6 +20,8 @@ class StateDirectory {
   // major:minor of the disk under the writable layers, as the I/O controllers want it: a whole disk, not a partition.
   Result<std::string> disk() const;
 
+  // Layers that no sandbox has yet; one that is taken goes to `sandboxes`.
+  std::string blanks() const { return path_ + "/blanks"; }
   std::string sandboxes() const { return path_ + "/sandboxes"; }
   std::string mounts() const { return path_ + "/mounts"; }
   std::string host_image() const { return path_ + "/host-image"; }

@@ -161,7 +161,8 @@ test("nothing of the host's own is visible: its /etc, homes, state, or other san
     cat /etc/passwd | wc -l; hostname; cat /proc/self/mountinfo /proc/mounts /proc/self/cgroup`;
   const { stdout } = await run(host.launcher, shell(script), { id: "visible" });
   const text = stdout.toString();
-  expect(text.split("\n").slice(0, 2)).toEqual(["2", "sandbox"]);
+  // In /run there is the place of what every sandbox is given.
+  expect(text.split("\n").slice(0, 3)).toEqual(["dsec", "2", "sandbox"]);
   expect(text).not.toContain(host.stateDirectory);
   expect(text).not.toContain("host secret");
   // in its own cgroup namespace every path is the root

@@ -36,13 +36,26 @@ beforeAll(async () => {
 });
 afterAll(() => host[Symbol.asyncDispose]());
 
-/** The pid of the launcher that holds the folder, from its command line. */
+/** The pid of the launcher that holds the folder, from its command line; its own children have the same. */
 function launcherPid(stateDirectory: string): number {
-  const pids = hostPidsWith(stateDirectory).filter(
-    (pid) => readFileSync(`/proc/${pid}/comm`, "latin1") === "dsec-launcher\n",
-  );
+  const pids = hostPidsWith(stateDirectory).filter((pid) => parentOf(pid) === process.pid);
   expect(pids.length).toBe(1);
   return pids[0]!;
+}
+
+/** Null for a process that is gone. */
+function parentOf(pid: number): number | null {
+  try {
+    return Number(/^PPid:\t(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "latin1"))![1]);
+  } catch {
+    return null;
+  }
+}
+
+/** Roots that no sandbox has yet. */
+function blanksIn(stateDirectory: string): number {
+  const folder = join(stateDirectory, "blanks");
+  return existsSync(folder) ? readdirSync(folder).length : 0;
 }
 
 function descriptorsOf(pid: number | "self"): number {
@@ -109,9 +122,13 @@ P
 
 describe("nothing leaks", () => {
   test("200 sandboxes one after another", async () => {
-    await run(host.launcher, ["true"]);
+    // Long enough for the stocks to be filled beside it, which takes the most slots that one sandbox after another can.
+    await run(host.launcher, ["sleep", "0.3"]);
     const pid = launcherPid(host.stateDirectory);
-    await eventually("the stock of network namespaces is full", () => descriptorsOf(pid) > 30);
+    await eventually(
+      "the stocks of network namespaces and roots are full",
+      () => descriptorsOf(pid) > 40 && blanksIn(host.stateDirectory) === 8,
+    );
     const before = [descriptorsOf(pid), descriptorsOf("self")];
     for (let i = 0; i < 200; i++) {
       const { end, stdout } = await run(host.launcher, ["echo", String(i)]);
@@ -143,6 +160,21 @@ describe("nothing leaks", () => {
     }
     await eventually("descriptors are as before", () => descriptorsOf("self") <= before);
   });
+});
+
+test("roots that were made ahead are never two sandboxes', and go with the launcher", async () => {
+  const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-blanks-"));
+  const launcher = await startLauncher({ stateDirectory });
+  await eventually("some are ready", () => blanksIn(stateDirectory) === 8);
+  // More than are ready: each finds an empty layer, and what it leaves in it is in nobody else's.
+  const once = shell("mkdir /work/mine && ls -A /work /tmp /root /home");
+  const all = await Promise.all(Array.from({ length: 20 }, () => run(launcher, once)));
+  const listing = "/home:\n\n/root:\n\n/tmp:\n\n/work:\nmine\n";
+  expect(all.map(({ stdout }) => stdout.toString())).toEqual(all.map(() => listing));
+  await eventually("they are made again", () => blanksIn(stateDirectory) === 8);
+  await launcher.close();
+  expect(blanksIn(stateDirectory)).toBe(0);
+  rmSync(stateDirectory, { recursive: true });
 });
 
 describe("a launcher that is killed takes everything with it, and the next removes the rest", () => {
