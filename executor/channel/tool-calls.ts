@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
-import { canonicalJson, digestOf, type Json } from "#core/json.ts";
+import { digestOf, type Json } from "#core/json.ts";
 import { type Check, compileSchema } from "#core/json-schema.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { ApiCall, ToolRunEnd } from "#core/wire/channel.ts";
@@ -20,15 +20,7 @@ import {
   toolArguments,
 } from "../tools/exec-tool.ts";
 import { type CallTimings, SerializationTime } from "../trace/call-timings.ts";
-import {
-  collectBody,
-  header,
-  jsonText,
-  outgoingCall,
-  outputText,
-  type ToolInput,
-  utf8Text,
-} from "./http-tool.ts";
+import { collectBody, header, outgoingCall, outputText, type ToolInput } from "./http-tool.ts";
 import type { OutgoingCall, ProxiedCalls } from "./proxied-calls.ts";
 import {
   type Before,
@@ -36,9 +28,17 @@ import {
   detailsOf,
   type RecordedCalls,
   type StartMembers,
-  type ToldEnd,
   type Tried,
 } from "./recorded-calls.ts";
+import {
+  executedOutput,
+  factsAgain,
+  givenOf,
+  type Output,
+  outputAgain,
+  shownInput,
+  shownOutput,
+} from "./tool-output.ts";
 
 /** What the agent is given of a call. */
 export type ToolAnswer = {
@@ -347,8 +347,6 @@ export type ListedTool = {
 
 export type InSandbox = { call: number; command: string[]; input: ToolInput; timeout_ms: number };
 
-type Output = { text: string; isError: boolean };
-
 const EXEC_GRACE_MS = 50;
 
 /** The gateway is given longer than the agent waits, so that what came late has a receipt that says so. */
@@ -372,45 +370,4 @@ function answerOf(end: CallEnd<Output>, tool: Tool): ToolAnswer {
 
 function factsOf({ number, tries, durationMs }: CallEnd<unknown>) {
   return { number, tries, duration_ms: Math.round(durationMs * 1000) / 1000 };
-}
-
-/** JSON that the program wrote is the output; so is its text. A failure that says nothing there is told by stderr. */
-function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolean): Output {
-  if (!succeeded && stdout.length === 0) {
-    return { text: JSON.stringify(stderr.toString("utf8").toWellFormed()), isError: true };
-  }
-  const text = jsonText(stdout) ?? JSON.stringify(utf8Text(stdout) ?? { base64: stdout.toString("base64") });
-  return { text: stdout.length === 0 ? "null" : text, isError: !succeeded };
-}
-
-/** Every input stands in the event by its digest, and itself where it is not too long. */
-function shownInput(input: ToolInput) {
-  const text = canonicalJson(input);
-  const arguments_digest = digestOf(hash("sha256", text, "buffer"));
-  return { arguments_digest, arguments_json: text.length <= LIMITS.recordedArgumentsBytes ? text : null };
-}
-
-/** What the agent is given, for the event: a replay gives it again. */
-function givenOf({ text, isError }: Output) {
-  const answer = text.length <= LIMITS.recordedAnswerBytes ? { output_json: text.toWellFormed() } : null;
-  return { is_error: isError, answer };
-}
-
-/** The output of a declared tool as a record has it. */
-function outputAgain(end: ToldEnd, kind: Tool["kind"]): Omit<Tried<Output>, "members"> {
-  const value = { text: end.answer!.output_json!, isError: end.is_error ?? false };
-  return { value, facts: factsAgain(end, kind), status: end.status };
-}
-
-/** What the agent was told of a call, member by member as it was when it was made. */
-function factsAgain(end: ToldEnd, kind: Tool["kind"]): Tried<unknown>["facts"] {
-  const { output_digest, output_bytes, exit_code, signal, reason, call_seq, status } = end;
-  const output = { output_digest, output_bytes };
-  if (kind === "exec") return { exit_code, signal, reason, ...output };
-  const { body_digest: body, json_digest: json } = end;
-  return { seq: call_seq, status, fingerprint: body === null ? null : { body, json }, ...output };
-}
-
-function shownOutput(bytes: Buffer) {
-  return { output_digest: digestOf(hash("sha256", bytes, "buffer")), output_bytes: bytes.length };
 }

@@ -1,0 +1,51 @@
+/** What goes into a tool and comes out of it, as the agent is given it and as events show it. */
+import { hash } from "node:crypto";
+import { canonicalJson, digestOf } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Tool } from "#core/wire/tools.ts";
+import { jsonText, type ToolInput, utf8Text } from "./http-tool.ts";
+import type { ToldEnd, Tried } from "./recorded-calls.ts";
+
+/** JSON text, and whether the tool itself says that it failed. */
+export type Output = { text: string; isError: boolean };
+
+/** JSON that the program wrote is the output; so is its text. A failure that says nothing there is told by stderr. */
+export function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolean): Output {
+  if (!succeeded && stdout.length === 0) {
+    return { text: JSON.stringify(stderr.toString("utf8").toWellFormed()), isError: true };
+  }
+  const text = jsonText(stdout) ?? JSON.stringify(utf8Text(stdout) ?? { base64: stdout.toString("base64") });
+  return { text: stdout.length === 0 ? "null" : text, isError: !succeeded };
+}
+
+/** Every input stands in the event by its digest, and itself where it is not too long. */
+export function shownInput(input: ToolInput) {
+  const text = canonicalJson(input);
+  const arguments_digest = digestOf(hash("sha256", text, "buffer"));
+  return { arguments_digest, arguments_json: text.length <= LIMITS.recordedArgumentsBytes ? text : null };
+}
+
+/** What the agent is given, for the event: a replay gives it again. */
+export function givenOf({ text, isError }: Output) {
+  const answer = text.length <= LIMITS.recordedAnswerBytes ? { output_json: text.toWellFormed() } : null;
+  return { is_error: isError, answer };
+}
+
+/** The output of a declared tool as a record has it. */
+export function outputAgain(end: ToldEnd, kind: Tool["kind"]): Omit<Tried<Output>, "members"> {
+  const value = { text: end.answer!.output_json!, isError: end.is_error ?? false };
+  return { value, facts: factsAgain(end, kind), status: end.status };
+}
+
+/** What the agent was told of a call, member by member as it was when it was made. */
+export function factsAgain(end: ToldEnd, kind: Tool["kind"]): Tried<unknown>["facts"] {
+  const { output_digest, output_bytes, exit_code, signal, reason, call_seq, status } = end;
+  const output = { output_digest, output_bytes };
+  if (kind === "exec") return { exit_code, signal, reason, ...output };
+  const { body_digest: body, json_digest: json } = end;
+  return { seq: call_seq, status, fingerprint: body === null ? null : { body, json }, ...output };
+}
+
+export function shownOutput(bytes: Buffer) {
+  return { output_digest: digestOf(hash("sha256", bytes, "buffer")), output_bytes: bytes.length };
+}
