@@ -103,8 +103,9 @@ dsec-tool api-call --url http://127.0.0.1:1/; echo $?
 curl -s --noproxy '' -d body ${url}/by-curl; echo
 curl -s --noproxy '' -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:1/refused
 python3 - <<'EOF'
-import os
+import os, random, dsec
 from dsec.memory import Memory
+random.seed(dsec.seed()); print(random.random(), dsec.clock())
 m = Memory(); m["n"] = [1]; m["n"].append(2.5); print(m["n"], os.environ["DSEC_SEED"], os.environ["DSEC_STARTED_AT"])
 EOF
 dsec-tool memory get n
