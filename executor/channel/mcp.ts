@@ -5,6 +5,7 @@
 import { DsecError } from "#core/errors.ts";
 import { type RpcMessage, RpcMessageSchema, RpcToolCallSchema } from "#core/wire/channel.ts";
 import packageJson from "../../package.json" with { type: "json" };
+import type { SerializationTime } from "../trace/call-timings.ts";
 import { failureOf } from "./recorded-calls.ts";
 import type { ToolAnswer, ToolCalls } from "./tool-calls.ts";
 
@@ -23,6 +24,7 @@ export type RpcAnswer = { status: 200 | 202 | 400; text: string | null };
 
 /**
  * Answers one message, which was parsed but not judged.
+ * @param time has that of the parsing
  * @param observations takes what is to be given to the agent with the answer of a call
  */
 export async function answerRpc(
@@ -30,6 +32,7 @@ export async function answerRpc(
   tools: ToolCalls,
   observations: (call: number | null) => unknown[],
   signal: AbortSignal,
+  time: SerializationTime,
 ): Promise<RpcAnswer> {
   const parsed = RpcMessageSchema.safeParse(message);
   if (!parsed.success) {
@@ -49,7 +52,7 @@ export async function answerRpc(
     case "tools/list":
       return result(id, JSON.stringify({ tools: listed(tools) }));
     case "tools/call":
-      return { status: 200, text: await callText(id, params, tools, observations, signal) };
+      return { status: 200, text: await callText(id, params, tools, observations, signal, time) };
     default:
       return {
         status: 200,
@@ -87,6 +90,7 @@ async function callText(
   tools: ToolCalls,
   observations: (call: number | null) => unknown[],
   signal: AbortSignal,
+  time: SerializationTime,
 ): Promise<string> {
   const parsed = RpcToolCallSchema.safeParse(params);
   if (!parsed.success) {
@@ -94,7 +98,7 @@ async function callText(
     return failureText(id, RPC.invalidParams, `tools/call: ${path.join(".")}: ${message}`);
   }
   try {
-    const answer = await tools.call(parsed.data.name, parsed.data.arguments, "mcp", signal);
+    const answer = await tools.call(parsed.data.name, parsed.data.arguments, "mcp", signal, time);
     return resultText(id, toolResult(answer, observations(answer.call.number)));
   } catch (error) {
     const { code, message } = failureOf(error);

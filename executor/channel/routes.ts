@@ -163,9 +163,11 @@ async function answerMcp(exchange: Exchange, parts: ChannelParts): Promise<Reply
   // GET would open a stream of the server's own messages, of which there are none (405 says so), DELETE end a session.
   if (exchange.method !== "POST") throw methodNotAllowed(exchange, "POST");
   readQuery(exchange, NO_QUERY);
-  const message = parseJson(await readJsonBody(exchange, LIMITS.requestBodyBytes), "the request body");
+  const body = await readJsonBody(exchange, LIMITS.requestBodyBytes);
+  const time = new SerializationTime();
+  const message = time.during(() => parseJson(body, "the request body"));
   const take = (call: number | null) => parts.observations.take(call);
-  const { status, text } = await answerRpc(message, parts.tools, take, exchange.signal);
+  const { status, text } = await answerRpc(message, parts.tools, take, exchange.signal, time);
   return text === null ? { status, headers: {}, body: null } : jsonReply(text, status);
 }
 

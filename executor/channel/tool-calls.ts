@@ -19,7 +19,7 @@ import {
   runExecTool,
   toolArguments,
 } from "../tools/exec-tool.ts";
-import { type CallTimings, SerializationTime } from "../trace/call-timings.ts";
+import type { CallTimings, SerializationTime } from "../trace/call-timings.ts";
 import { collectBody, header, outgoingCall, outputText, type ToolInput } from "./http-tool.ts";
 import type { OutgoingCall, ProxiedCalls } from "./proxied-calls.ts";
 import {
@@ -104,7 +104,7 @@ export class ToolCalls {
     input: ToolInput,
     via: Via,
     signal: AbortSignal,
-    time = new SerializationTime(),
+    time: SerializationTime,
   ): Promise<ToolAnswer> {
     const tool = time.during(() => this.#find(name, input));
     if (tool.kind === "exec" && tool.where === "sandbox") {
