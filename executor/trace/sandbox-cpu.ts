@@ -40,8 +40,13 @@ export class SandboxCpu {
     const nowMs = performance.now();
     if (this.#last !== null && nowMs - this.#lastMs < BETWEEN_MS) return this.#last;
     this.#lastMs = nowMs;
-    this.#last = { waitUs: this.#waiting?.us() ?? null, throttledUs: throttledUs(contentOf(this.#stat)) };
+    this.#last = this.look();
     return this.#last;
+  }
+
+  /** As it is now. */
+  look(): CpuReading {
+    return { waitUs: this.#waiting?.us() ?? null, throttledUs: throttledUs(contentOf(this.#stat)) };
   }
 
   /** In all, once every process has ended, and before the sandbox is destroyed. Of ended threads nothing is known. */
