@@ -4,14 +4,15 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { stripTypeScriptTypes } from "node:module";
+import { basename } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = new URL("../", import.meta.url);
-const page = new URL("trace/report/page/", root);
+const start = new URL("trace/report/page/main.ts", root);
 
 export function reportPageModule(): string {
-  const style = readFileSync(new URL("style.css", page), "utf8");
-  const parts = { SCRIPT: `"use strict";\n${bundle("main.ts")}`, STYLE: style };
+  const style = readFileSync(new URL("style.css", start), "utf8");
+  const parts = { SCRIPT: `"use strict";\n${bundle(basename(start.pathname))}`, STYLE: style };
   const constants = Object.entries(parts).map(([name, text]) => {
     if (/<\/(script|style)|<!--/i.test(text)) throw new Error(`${name} would end the element that it is in`);
     return `export const ${name} = \`${text.replace(/[\\`]|\$\{/g, (match) => `\\${match}`)}\`;\n`;
@@ -26,7 +27,7 @@ function bundle(entry: string): string {
     if (within.includes(name))
       throw new Error(`modules import each other in a circle: ${[...within, name].join(" → ")}`);
     if (done.has(name)) return;
-    const plain = stripTypeScriptTypes(readFileSync(new URL(name, page), "utf8"));
+    const plain = stripTypeScriptTypes(readFileSync(new URL(name, start), "utf8"));
     const code = plain.replace(
       /^import\s*\{([^}]*)\}\s*from\s*"\.\/([\w-]+\.ts)";$/gm,
       (_, names: string, from: string) => {

@@ -170,8 +170,8 @@ function chartsPart(traces                     , open                         ) 
 function axis(values                   , from        , to        )       {
   let low = values.reduce((least, value) => Math.min(least, value), Number.POSITIVE_INFINITY);
   let high = values.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
-  // shares are seen whole
-  if (low >= 0 && high <= 1) [low, high] = [0, 1];
+  // shares are seen whole, and counts from nothing on
+  if (low >= 0) [low, high] = [0, high <= 1 ? 1 : 4 * roundStep(high / 4)];
   if (high === low) high = low + 1;
   return { low, high, at: (value) => from + ((value - low) / (high - low)) * (to - from) };
 }
@@ -814,11 +814,13 @@ class TraceTree {
            #collapsed = new Set     ();
   #shown        = [];
   #selected             = null;
+  #window            ;
   #hits                   = new Set();
   onDrawn             = () => {};
   constructor(model            , onSelect                    ) {
     this.#model = model;
     this.#onSelect = onSelect;
+    this.#window = { fromUs: 0, toUs: model.endUs };
     const space = h("div", { class: "tree-space", role: "presentation" });
     this.element = h(
       "div",
@@ -846,6 +848,11 @@ class TraceTree {
   mark(hits                  )       {
     this.#hits = hits;
     this.#lay();
+  }
+  /** Which part of the time the bars beside the rows are of. */
+  showWindow(window            )       {
+    this.#window = window;
+    this.#rows.show(this.#shown.length);
   }
   move(by        )       {
     const at =
@@ -938,12 +945,15 @@ class TraceTree {
     return element;
   }
   #bar(row     )              {
-    const { endUs } = this.#model;
+    const { fromUs, toUs } = this.#window;
     const track = h("span", { class: "track", "aria-hidden": "true" });
-    if (endUs === 0) return track;
-    const left = Math.min(1, row.t_us / endUs);
+    if (toUs === 0) return track;
+    const share = (us        ) => Math.min(1, Math.max(0, (us - fromUs) / (toUs - fromUs)));
+    const endUs = row.t_us + (row.duration_us ?? 0);
+    if (endUs < fromUs || row.t_us > toUs) return track;
+    const left = share(row.t_us);
     const bar = h("span", { class: row.duration_us === null ? "dot" : "bar" });
-    const width = Math.min(1 - left, (row.duration_us ?? 0) / endUs);
+    const width = share(endUs) - left;
     track.append(styled(bar, { left: \`\${(left * 100).toFixed(3)}%\`, width: \`\${(width * 100).toFixed(3)}%\` }));
     return track;
   }
@@ -1314,9 +1324,9 @@ function stepPart(row     )        {
   );
 }
 const MOST_LINKS = 200;
-function linkList(rows                )              {
+function linkList(rows                , most = MOST_LINKS)              {
   const items = rows
-    .slice(0, MOST_LINKS)
+    .slice(0, most)
     .map((row) =>
       h(
         "li",
@@ -1435,6 +1445,8 @@ function errorRate({ metrics: { error_rate } }          )         {
   if (error_rate === null) return "";
   return \`\${percentText(error_rate)} of calls\`;
 }
+/** What comes after them should be seen as well; keys go through all. */
+const FAILURES_AT_ONCE = 12;
 function overviewOf(model            )              {
   const { report, failures } = model;
   const { trace, rewards, memory, tools, calls_left_out } = report;
@@ -1454,7 +1466,7 @@ function overviewOf(model            )              {
         { class: "warning" },
         \`\${count(calls_left_out, "call")} more are not on this page; dsec trace parse shows them.\`,
       ),
-    failures.length > 0 && section(\`Failures (\${failures.length})\`, linkList(failures)),
+    failures.length > 0 && section(\`Failures (\${failures.length})\`, linkList(failures, FAILURES_AT_ONCE)),
     last !== undefined &&
       section(rewards.length > 1 ? \`Last of \${rewards.length} rewards\` : "Reward", rewardView(last)),
     memory.examples.length > 0 &&
@@ -2157,8 +2169,94 @@ function callTexts(call           )                                {
 }
 return { Search, highlight };
 })();
+const $timeline_scale = (() => {/** Where rows lie on the timeline: by time or by order, the whole of it or a part. */
+/** Microseconds that are shown of the whole. */
+/** A part is no smaller than this share of the whole. */
+const LEAST_SHARE = 1e-5;
+class TimelineScale {
+           #model            ;
+           #places                  ;
+  #kind           ;
+  #from = 0;
+  #to        ;
+  widthPx = 0;
+  constructor(model            ) {
+    this.#model = model;
+    this.#places = new Map(model.rows.map((row, place) => [row, place]));
+    // what was imported without times has an order alone
+    this.#kind = model.endUs === 0 ? "order" : "time";
+    this.#to = this.end;
+  }
+  get kind()            {
+    return this.#kind;
+  }
+  get end()         {
+    return Math.max(1, this.#kind === "time" ? this.#model.endUs : this.#model.rows.length);
+  }
+  get from()         {
+    return this.#from;
+  }
+  get to()         {
+    return this.#to;
+  }
+  get isWhole()          {
+    return this.#from === 0 && this.#to === this.end;
+  }
+  get timeWindow()             {
+    const isPart = this.#kind === "time" && !this.isWhole;
+    return isPart ? { fromUs: this.#from, toUs: this.#to } : { fromUs: 0, toUs: this.#model.endUs };
+  }
+  use(kind           )       {
+    this.#kind = kind;
+    this.show(0, this.end);
+  }
+  show(from        , to        )       {
+    const length = Math.min(this.end, Math.max(to - from, this.end * LEAST_SHARE));
+    this.#from = Math.min(Math.max(0, from), this.end - length);
+    this.#to = this.#from + length;
+  }
+  /** @param factor below 1 shows less */
+  zoom(factor        , around            )       {
+    const middle = around === null ? (this.#from + this.#to) / 2 : this.#valueOf(around);
+    const half = ((this.#to - this.#from) * factor) / 2;
+    this.show(middle - half, middle + half);
+  }
+  /** Moves the part so that the row is in it; whether it had to. */
+  reveal(row     )          {
+    const value = this.#valueOf(row);
+    if (value >= this.#from && value <= this.#to) return false;
+    const half = (this.#to - this.#from) / 2;
+    this.show(value - half, value + half);
+    return true;
+  }
+  x(row     )         {
+    return this.xOf(this.#valueOf(row));
+  }
+  /** In the order of rows all are equally wide; a step goes to its last row. */
+  endX(row     )         {
+    if (this.#kind === "time") {
+      const { endUs } = this.#model;
+      return this.xOf(row.t_us + (row.duration_us ?? (row.state === "open" ? endUs - row.t_us : 0)));
+    }
+    let last = row;
+    while (last.children.length > 0) last = last.children.at(-1) ;
+    return this.xOf(this.#valueOf(last) + 1);
+  }
+  xOf(value        )         {
+    return ((value - this.#from) / (this.#to - this.#from)) * (this.widthPx - 2) + 1;
+  }
+  valueAt(x        )         {
+    return this.#from + ((x - 1) / (this.widthPx - 2)) * (this.#to - this.#from);
+  }
+  #valueOf(row     )         {
+    return this.#kind === "time" ? row.t_us : this.#places.get(row) ;
+  }
+}
+return { TimelineScale };
+})();
 const $timeline = (() => {/** The whole trace at a glance: steps above calls, coloured by how they ended, and marks of errors, memory and rewards. */
 const { button, h, svg } = $dom;
+const { TimelineScale, } = $timeline_scale;
 const { durationText, roundStep } = $words;
 const STEP_PX = 7;
 const MOST_LEVELS = 4;
@@ -2166,35 +2264,37 @@ const CALL_PX = 22;
 const MARK_PX = 12;
 const AXIS_PX = 18;
 const COLUMN_PX = 3;
+/** A press that moves less selects; one that moves further shows a part. */
+const DRAG_PX = 5;
 class Timeline {
            element             ;
            #model            ;
            #onSelect                    ;
+           #onWindow                              ;
+           #scale               ;
            #drawing               ;
-           #places = new Map             ();
            #levels        ;
-           #calls        ;
-           #scaleButtons                                  ;
-  #scale       ;
-  #widthPx = 0;
+           #scaleButtons                                      ;
+           #whole                   ;
   #selected             = null;
-  constructor(model            , onSelect                    ) {
+  /** @param onWindow is told which part of the time is shown */
+  constructor(model            , onSelect                    , onWindow                              ) {
     this.#model = model;
     this.#onSelect = onSelect;
-    for (const [place, row] of model.rows.entries()) this.#places.set(row, place);
-    const depths = model.rows
-      .filter(({ kind }) => kind === "step")
-      .map(({ depth }) => Math.min(depth + 1, MOST_LEVELS));
-    this.#levels = depths.reduce((most, depth) => Math.max(most, depth), 0);
-    this.#calls = model.rows.filter(({ kind }) => kind === "call").length;
-    // what was imported without times has an order alone
-    this.#scale = model.endUs === 0 ? "order" : "time";
+    this.#onWindow = onWindow;
+    this.#scale = new TimelineScale(model);
+    const steps = model.rows.filter(({ kind }) => kind === "step");
+    this.#levels = steps.reduce((most, { depth }) => Math.max(most, Math.min(depth + 1, MOST_LEVELS)), 0);
     this.#drawing = svg("svg", { class: "timeline-drawing", role: "img", "aria-label": this.#spoken() });
-    this.#drawing.addEventListener("click", (event) => this.#clicked(event));
+    this.#drawing.addEventListener("pointerdown", (event) => this.#pressed(event));
+    const isTimeless = model.endUs === 0;
     this.#scaleButtons = {
-      time: button("time", () => this.#scaleBy("time"), { class: "small", disabled: model.endUs === 0 }),
-      order: button("order", () => this.#scaleBy("order"), { class: "small" }),
+      time: button("time", () => this.#useScale("time"), { class: "small", disabled: isTimeless }),
+      order: button("order", () => this.#useScale("order"), { class: "small" }),
     };
+    this.#whole = button("whole", () => this.showAll(), { class: "small", title: "Show all again (Esc)" });
+    const { time, order } = this.#scaleButtons;
+    const scales = h("span", { class: "scales", role: "group", "aria-label": "Scale" }, time, order);
     this.element = h(
       "div",
       { class: "timeline" },
@@ -2202,89 +2302,95 @@ class Timeline {
         "div",
         { class: "timeline-bar" },
         legend(),
-        h(
-          "span",
-          { class: "scales", role: "group", "aria-label": "Scale" },
-          this.#scaleButtons.time,
-          this.#scaleButtons.order,
-        ),
+        h("span", { class: "timeline-tools" }, this.#whole, scales),
       ),
       this.#drawing,
     );
     new ResizeObserver(([entry]) => {
       const width = Math.floor(entry .contentRect.width);
-      if (width === this.#widthPx || width < 50) return;
-      this.#widthPx = width;
+      if (width === this.#scale.widthPx || width < 50) return;
+      this.#scale.widthPx = width;
       this.#draw();
-    }).observe(this.#drawing.parentElement );
+    }).observe(this.element);
     this.#sayScale();
   }
   select(row            )       {
     this.#selected = row;
-    this.#drawing.querySelector(".cursor")?.remove();
-    if (row === null || this.#widthPx === 0) return;
-    const x = this.#x(row);
-    this.#drawing.append(
-      svg("line", { class: "cursor", x1: x, x2: x, y1: 0, y2: this.#heightPx - AXIS_PX + 3 }),
-    );
+    if (row !== null && this.#scale.reveal(row)) this.#shown();
+    else this.#drawCursor();
+  }
+  /** @param factor below 1 shows less, around what is selected */
+  zoom(factor        )       {
+    this.#scale.zoom(factor, this.#selected);
+    this.#shown();
+  }
+  /** Whether a part was shown. */
+  showAll()          {
+    if (this.#scale.isWhole) return false;
+    this.#scale.show(0, this.#scale.end);
+    this.#shown();
+    return true;
   }
   get #heightPx()         {
-    return this.#levels * STEP_PX + (this.#levels > 0 ? 4 : 0) + CALL_PX + MARK_PX + AXIS_PX;
+    return this.#callsTop + CALL_PX + MARK_PX + AXIS_PX;
   }
-  #scaleBy(scale       )       {
-    this.#scale = scale;
+  get #callsTop()         {
+    return this.#levels * STEP_PX + (this.#levels > 0 ? 4 : 0);
+  }
+  #useScale(kind           )       {
+    this.#scale.use(kind);
+    this.#shown();
+  }
+  #shown()       {
     this.#sayScale();
     this.#draw();
+    this.#onWindow(this.#scale.timeWindow);
   }
   #sayScale()       {
-    for (const scale of ["time", "order"]         )
-      this.#scaleButtons[scale].setAttribute("aria-pressed", String(scale === this.#scale));
-  }
-  #x(row     )         {
-    const [at, of] =
-      this.#scale === "time"
-        ? [row.t_us, this.#model.endUs]
-        : [this.#places.get(row) , this.#model.rows.length];
-    return (at / Math.max(1, of)) * (this.#widthPx - 2) + 1;
-  }
-  /** In the order of rows each is as wide as any other; a step goes to its last row. */
-  #endX(row     )         {
-    if (this.#scale === "time") {
-      const end = row.t_us + (row.duration_us ?? (row.state === "open" ? this.#model.endUs - row.t_us : 0));
-      return (end / Math.max(1, this.#model.endUs)) * (this.#widthPx - 2) + 1;
-    }
-    let last = row;
-    while (last.children.length > 0) last = last.children.at(-1) ;
-    return this.#x(last) + (this.#widthPx - 2) / Math.max(1, this.#model.rows.length);
+    for (const kind of ["time", "order"]         )
+      this.#scaleButtons[kind].setAttribute("aria-pressed", String(kind === this.#scale.kind));
+    this.#whole.hidden = this.#scale.isWhole;
   }
   #draw()       {
-    const height = this.#heightPx;
-    this.#drawing.setAttribute("viewBox", \`0 0 \${this.#widthPx} \${height}\`);
-    this.#drawing.setAttribute("height", String(height));
-    this.#drawing.setAttribute("width", String(this.#widthPx));
-    const callsTop = this.#levels * STEP_PX + (this.#levels > 0 ? 4 : 0);
-    const marksTop = callsTop + CALL_PX;
-    const groups = [
-      this.#axis(height),
-      this.#bars("step", (row) => Math.min(row.depth, MOST_LEVELS - 1) * STEP_PX, STEP_PX - 2),
-      this.#isDense ? this.#density(callsTop) : this.#bars("call", () => callsTop, CALL_PX - 4),
-      this.#marks(marksTop),
-    ];
-    this.#drawing.replaceChildren(...groups);
-    this.select(this.#selected);
+    const { widthPx } = this.#scale;
+    if (widthPx === 0) return;
+    const [width, height] = [String(widthPx), String(this.#heightPx)];
+    for (const [name, value] of Object.entries({ viewBox: \`0 0 \${width} \${height}\`, width, height }))
+      this.#drawing.setAttribute(name, value);
+    const calls = this.#model.rows.filter((row) => row.kind === "call" && this.#isInView(row));
+    const steps = this.#model.rows.filter((row) => row.kind === "step" && this.#isInView(row));
+    const callsTop = this.#callsTop;
+    this.#drawing.replaceChildren(
+      this.#axis(this.#heightPx),
+      this.#bars("step", steps, (row) => Math.min(row.depth, MOST_LEVELS - 1) * STEP_PX, STEP_PX - 2),
+      calls.length * COLUMN_PX > widthPx
+        ? this.#density(calls, callsTop)
+        : this.#bars("call", calls, () => callsTop, CALL_PX - 4),
+      this.#marks(callsTop + CALL_PX),
+    );
+    this.#drawCursor();
+  }
+  #drawCursor()       {
+    this.#drawing.querySelector(".cursor")?.remove();
+    if (this.#selected === null || this.#scale.widthPx === 0) return;
+    const x = this.#scale.x(this.#selected);
+    const y2 = this.#heightPx - AXIS_PX + 3;
+    this.#drawing.append(svg("line", { class: "cursor", x1: x, x2: x, y1: 0, y2 }));
+  }
+  #isInView(row     )          {
+    return this.#scale.endX(row) >= 0 && this.#scale.x(row) <= this.#scale.widthPx;
   }
   /** Bars that fall on the same pixels and look the same are one: a failure is never drawn over. */
-  #bars(kind                 , top                      , height        )              {
+  #bars(kind                 , rows                , top                      , height        )              {
     const group = svg("g", { class: \`bars of-\${kind}\` });
     const drawn = new Set        ();
-    const rows = this.#model.rows.filter((row) => row.kind === kind);
     for (const row of [
       ...rows.filter(({ state }) => state !== "bad"),
       ...rows.filter(({ state }) => state === "bad"),
     ]) {
-      const [x, y] = [this.#x(row), top(row)];
-      const gap = this.#scale === "order" && kind === "call" ? 1 : 0;
-      const width = Math.max(2, this.#endX(row) - x - gap);
+      const [x, y] = [this.#scale.x(row), top(row)];
+      const gap = this.#scale.kind === "order" && kind === "call" ? 1 : 0;
+      const width = Math.max(2, this.#scale.endX(row) - x - gap);
       const key = \`\${Math.round(x)} \${y} \${Math.round(width)} \${row.state}\`;
       if (drawn.has(key)) continue;
       drawn.add(key);
@@ -2295,11 +2401,10 @@ class Timeline {
     return group;
   }
   /** More calls than there is room for: of each column the shares of how its calls ended. */
-  #density(top        )              {
+  #density(calls                , top        )              {
     const columns = new Map                                ();
-    for (const row of this.#model.rows) {
-      if (row.kind !== "call") continue;
-      const column = Math.floor(this.#x(row) / COLUMN_PX);
+    for (const row of calls) {
+      const column = Math.floor(this.#scale.x(row) / COLUMN_PX);
       const states = columns.get(column) ?? {};
       states[row.state] = (states[row.state] ?? 0) + 1;
       columns.set(column, states);
@@ -2318,16 +2423,13 @@ class Timeline {
     }
     return group;
   }
-  get #isDense()          {
-    return this.#calls * COLUMN_PX > this.#widthPx;
-  }
   #marks(top        )              {
     const group = svg("g", { class: "marks" });
     const drawn = new Set        ();
     for (const row of this.#model.rows) {
       const what = markClass(row);
-      if (what === null) continue;
-      const x = this.#x(row);
+      if (what === null || !this.#isInView(row)) continue;
+      const x = this.#scale.x(row);
       const key = \`\${what} \${Math.round(x / 2)}\`;
       if (drawn.has(key)) continue;
       drawn.add(key);
@@ -2338,30 +2440,58 @@ class Timeline {
   #axis(height        )              {
     const group = svg("g", { class: "axis" });
     const y = height - AXIS_PX;
-    group.append(svg("line", { x1: 0, x2: this.#widthPx, y1: y, y2: y }));
-    const [end, text]                                      =
-      this.#scale === "time"
-        ? [this.#model.endUs, (us) => (us === 0 ? "0" : durationText(us))]
-        : [this.#model.rows.length, (place) => String(place)];
-    const step = roundStep(end / Math.max(2, Math.floor(this.#widthPx / 110)));
-    for (let value = 0; value <= end && step > 0; value += step) {
-      const x = (value / Math.max(1, end)) * (this.#widthPx - 2) + 1;
-      if (x > this.#widthPx - 30 && value > 0) break;
+    const { widthPx, from, to, kind } = this.#scale;
+    group.append(svg("line", { x1: 0, x2: widthPx, y1: y, y2: y }));
+    const text = (value        ) =>
+      kind === "order" ? String(value) : value === 0 ? "0" : durationText(value);
+    const step = roundStep((to - from) / Math.max(2, Math.floor(widthPx / 110)));
+    for (let value = Math.ceil(from / step) * step; value <= to; value += step) {
+      const x = this.#scale.xOf(value);
+      if (x > widthPx - 30 && value > 0) break;
       group.append(svg("line", { x1: x, x2: x, y1: y, y2: y + 4 }));
       group.append(svg("text", { x: x + 3, y: y + 13 }, text(value)));
     }
     return group;
   }
-  #clicked(event            )       {
+  #pressed(event              )       {
+    if (event.button !== 0) return;
     const box = this.#drawing.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * this.#widthPx;
-    const isOnSteps = event.clientY - box.top < this.#levels * STEP_PX;
-    const isInside = (row     ) => x >= this.#x(row) && x <= this.#endX(row);
-    const candidates = this.#model.rows.filter(({ kind }) => (kind === "step") === isOnSteps);
-    const distance = (row     ) => (isInside(row) ? -row.depth : Math.abs(this.#x(row) - x));
-    let nearest             = null;
-    for (const row of candidates) if (nearest === null || distance(row) < distance(nearest)) nearest = row;
-    if (nearest !== null) this.#onSelect(nearest);
+    const xOf = ({ clientX }              ) => Math.max(0, Math.min(this.#scale.widthPx, clientX - box.left));
+    const [begun, y] = [xOf(event), event.clientY - box.top];
+    const part = svg("rect", { class: "dragged", y: 0, height: this.#heightPx - AXIS_PX, width: 0 });
+    this.#drawing.append(part);
+    this.#drawing.setPointerCapture(event.pointerId);
+    const moved = (move              ) => {
+      part.setAttribute("x", String(Math.min(begun, xOf(move))));
+      part.setAttribute("width", String(Math.abs(xOf(move) - begun)));
+    };
+    const ended = (end              ) => {
+      this.#drawing.removeEventListener("pointermove", moved);
+      part.remove();
+      const [left, right] = [Math.min(begun, xOf(end)), Math.max(begun, xOf(end))];
+      if (end.type === "pointercancel") return;
+      if (right - left < DRAG_PX) return this.#selectAt(begun, y);
+      this.#scale.show(this.#scale.valueAt(left), this.#scale.valueAt(right));
+      this.#shown();
+    };
+    this.#drawing.addEventListener("pointermove", moved);
+    for (const name of ["pointerup", "pointercancel"]         )
+      this.#drawing.addEventListener(name, ended, { once: true });
+  }
+  #selectAt(x        , y        )       {
+    const isOnSteps = y < this.#levels * STEP_PX;
+    const distance = (row     ) => {
+      const [from, to] = [this.#scale.x(row), this.#scale.endX(row)];
+      // of steps within each other the innermost
+      return x >= from && x <= to ? -row.depth : Math.abs(from - x);
+    };
+    let nearest                                   = null;
+    for (const row of this.#model.rows) {
+      if ((row.kind === "step") !== isOnSteps) continue;
+      const far = distance(row);
+      if (nearest === null || far < nearest.far) nearest = { row, far };
+    }
+    if (nearest !== null) this.#onSelect(nearest.row);
   }
   #spoken()         {
     const { rows, failures } = this.#model;
@@ -2542,7 +2672,7 @@ function traceView(report           , back       , onPlace                      
     onPlace(row?.id ?? "");
   };
   const tree = new TraceTree(model, select);
-  const timeline = new Timeline(model, select);
+  const timeline = new Timeline(model, select, (window) => tree.showWindow(window));
   const pane = h("div", { class: "pane", tabindex: -1 });
   pane.addEventListener("click", (event) => {
     const id = (event.target           ).closest             ("[data-row]")?.dataset.row;
@@ -2692,7 +2822,11 @@ function traceView(report           , back       , onPlace                      
       input.focus();
       input.select();
     },
-    Escape: () => select(null),
+    "+": () => timeline.zoom(1 / 2),
+    "-": () => timeline.zoom(2),
+    Escape: () => {
+      if (!timeline.showAll()) select(null);
+    },
   };
   return {
     element,
@@ -2712,7 +2846,8 @@ function traceView(report           , back       , onPlace                      
       ["m  M", "next and previous inconsistency of memory"],
       ["g  G", "first and last row"],
       ["/", "search; Enter and Shift+Enter go through what is found"],
-      ["Esc", "back to the overview"],
+      ["+  -", "a smaller and a larger part of the timeline; drag over it to see a part"],
+      ["Esc", "the whole timeline, then the overview"],
     ],
   };
 }
@@ -3165,8 +3300,20 @@ input[type="search"] {
   margin-left: -1px;
 }
 
+.timeline-tools {
+  display: inline-flex;
+  gap: 8px;
+}
+
+.dragged {
+  fill: var(--accent);
+  fill-opacity: 0.2;
+}
+
 .timeline-drawing {
   display: block;
+  touch-action: pan-y;
+  user-select: none;
   max-width: 100%;
   cursor: pointer;
 }

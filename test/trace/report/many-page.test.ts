@@ -138,7 +138,7 @@ test("metrics are spread out as columns, or as points that open their trace", as
   const { page } = await browser.open(path);
   await page.getByLabel("Horizontal").selectOption("tool_calls");
   expect(await page.locator(".plot rect title").allTextContents()).toContain(
-    "tool calls from 3.85 to 4: 4 succeeded",
+    "tool calls from 3.8 to 4: 4 succeeded",
   );
   await page.getByLabel("Vertical").selectOption("reward");
   expect(await page.locator(".plot circle").count()).toBe(TRACES);

@@ -212,6 +212,39 @@ test("of ten thousand calls only those in view are elements, and the last is one
   await page.close();
 });
 
+test("a part of the timeline is shown by dragging or keys, follows what is selected, and is left again", async () => {
+  const { page } = await browser.open(rich);
+  const whole = page.getByRole("button", { name: "whole" });
+  const ticks = () => page.locator(".timeline .axis text").allInnerTexts();
+  const before = await ticks();
+  expect(await whole.isVisible()).toBe(false);
+  const box = (await page.locator(".timeline-drawing").boundingBox())!;
+  await page.mouse.move(box.x + 100, box.y + 20);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 300, box.y + 20, { steps: 4 });
+  await page.mouse.up();
+  expect(await whole.isVisible()).toBe(true);
+  expect(await ticks()).not.toEqual(before);
+  expect(await page.locator("[aria-selected=true][role=treeitem]").count()).toBe(0);
+  await page.keyboard.press("G");
+  const cursor = Number(await page.locator(".timeline .cursor").getAttribute("x1"));
+  expect(cursor).toBeGreaterThanOrEqual(0);
+  expect(cursor).toBeLessThanOrEqual(box.width);
+  await page.keyboard.press("Escape");
+  expect(await whole.isVisible()).toBe(false);
+  expect(await ticks()).toEqual(before);
+  for (const key of ["+", "+", "-"]) await page.keyboard.press(key);
+  expect(await whole.isVisible()).toBe(true);
+  await page.keyboard.press("-");
+  expect(await ticks()).toEqual(before);
+  // a press on a call selects it
+  const bar = page.locator(".of-call rect.bad").first();
+  const [x, y] = [Number(await bar.getAttribute("x")), Number(await bar.getAttribute("y"))];
+  await page.mouse.click(box.x + x + 3, box.y + y + 4);
+  expect(page.url()).toMatch(/#call-5$/);
+  await page.close();
+});
+
 test("light and dark follow the reader's choice, and text stands out from its ground in both", async () => {
   const grounds: string[] = [];
   for (const scheme of ["light", "dark"] as const) {

@@ -47,8 +47,8 @@ type Axis = { low: number; high: number; at: (value: number) => number };
 function axis(values: readonly number[], from: number, to: number): Axis {
   let low = values.reduce((least, value) => Math.min(least, value), Number.POSITIVE_INFINITY);
   let high = values.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
-  // shares are seen whole
-  if (low >= 0 && high <= 1) [low, high] = [0, 1];
+  // shares are seen whole, and counts from nothing on
+  if (low >= 0) [low, high] = [0, high <= 1 ? 1 : 4 * roundStep(high / 4)];
   if (high === low) high = low + 1;
   return { low, high, at: (value) => from + ((value - low) / (high - low)) * (to - from) };
 }

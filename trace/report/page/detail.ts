@@ -207,9 +207,9 @@ function stepPart(row: Row): Child {
 
 const MOST_LINKS = 200;
 
-export function linkList(rows: readonly Row[]): HTMLElement {
+export function linkList(rows: readonly Row[], most = MOST_LINKS): HTMLElement {
   const items = rows
-    .slice(0, MOST_LINKS)
+    .slice(0, most)
     .map((row) =>
       h(
         "li",

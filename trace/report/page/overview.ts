@@ -57,6 +57,9 @@ function errorRate({ metrics: { error_rate } }: TraceRow): string {
   return `${percentText(error_rate)} of calls`;
 }
 
+/** What comes after them should be seen as well; keys go through all. */
+const FAILURES_AT_ONCE = 12;
+
 export function overviewOf(model: TraceModel): HTMLElement {
   const { report, failures } = model;
   const { trace, rewards, memory, tools, calls_left_out } = report;
@@ -76,7 +79,7 @@ export function overviewOf(model: TraceModel): HTMLElement {
         { class: "warning" },
         `${count(calls_left_out, "call")} more are not on this page; dsec trace parse shows them.`,
       ),
-    failures.length > 0 && section(`Failures (${failures.length})`, linkList(failures)),
+    failures.length > 0 && section(`Failures (${failures.length})`, linkList(failures, FAILURES_AT_ONCE)),
     last !== undefined &&
       section(rewards.length > 1 ? `Last of ${rewards.length} rewards` : "Reward", rewardView(last)),
     memory.examples.length > 0 &&

@@ -1,5 +1,6 @@
 /** The whole trace at a glance: steps above calls, coloured by how they ended, and marks of errors, memory and rewards. */
 import { button, h, svg } from "./dom.ts";
+import { type ScaleKind, TimelineScale, type TimeWindow } from "./timeline-scale.ts";
 import type { Row, TraceModel } from "./trace-model.ts";
 import { durationText, roundStep } from "./words.ts";
 
@@ -10,38 +11,39 @@ const MARK_PX = 12;
 const AXIS_PX = 18;
 const COLUMN_PX = 3;
 
-type Scale = "time" | "order";
+/** A press that moves less selects; one that moves further shows a part. */
+const DRAG_PX = 5;
 
 export class Timeline {
   readonly element: HTMLElement;
   readonly #model: TraceModel;
   readonly #onSelect: (row: Row) => void;
+  readonly #onWindow: (window: TimeWindow) => void;
+  readonly #scale: TimelineScale;
   readonly #drawing: SVGSVGElement;
-  readonly #places = new Map<Row, number>();
   readonly #levels: number;
-  readonly #calls: number;
-  readonly #scaleButtons: Record<Scale, HTMLButtonElement>;
-  #scale: Scale;
-  #widthPx = 0;
+  readonly #scaleButtons: Record<ScaleKind, HTMLButtonElement>;
+  readonly #whole: HTMLButtonElement;
   #selected: Row | null = null;
 
-  constructor(model: TraceModel, onSelect: (row: Row) => void) {
+  /** @param onWindow is told which part of the time is shown */
+  constructor(model: TraceModel, onSelect: (row: Row) => void, onWindow: (window: TimeWindow) => void) {
     this.#model = model;
     this.#onSelect = onSelect;
-    for (const [place, row] of model.rows.entries()) this.#places.set(row, place);
-    const depths = model.rows
-      .filter(({ kind }) => kind === "step")
-      .map(({ depth }) => Math.min(depth + 1, MOST_LEVELS));
-    this.#levels = depths.reduce((most, depth) => Math.max(most, depth), 0);
-    this.#calls = model.rows.filter(({ kind }) => kind === "call").length;
-    // what was imported without times has an order alone
-    this.#scale = model.endUs === 0 ? "order" : "time";
+    this.#onWindow = onWindow;
+    this.#scale = new TimelineScale(model);
+    const steps = model.rows.filter(({ kind }) => kind === "step");
+    this.#levels = steps.reduce((most, { depth }) => Math.max(most, Math.min(depth + 1, MOST_LEVELS)), 0);
     this.#drawing = svg("svg", { class: "timeline-drawing", role: "img", "aria-label": this.#spoken() });
-    this.#drawing.addEventListener("click", (event) => this.#clicked(event));
+    this.#drawing.addEventListener("pointerdown", (event) => this.#pressed(event));
+    const isTimeless = model.endUs === 0;
     this.#scaleButtons = {
-      time: button("time", () => this.#scaleBy("time"), { class: "small", disabled: model.endUs === 0 }),
-      order: button("order", () => this.#scaleBy("order"), { class: "small" }),
+      time: button("time", () => this.#useScale("time"), { class: "small", disabled: isTimeless }),
+      order: button("order", () => this.#useScale("order"), { class: "small" }),
     };
+    this.#whole = button("whole", () => this.showAll(), { class: "small", title: "Show all again (Esc)" });
+    const { time, order } = this.#scaleButtons;
+    const scales = h("span", { class: "scales", role: "group", "aria-label": "Scale" }, time, order);
     this.element = h(
       "div",
       { class: "timeline" },
@@ -49,97 +51,107 @@ export class Timeline {
         "div",
         { class: "timeline-bar" },
         legend(),
-        h(
-          "span",
-          { class: "scales", role: "group", "aria-label": "Scale" },
-          this.#scaleButtons.time,
-          this.#scaleButtons.order,
-        ),
+        h("span", { class: "timeline-tools" }, this.#whole, scales),
       ),
       this.#drawing,
     );
     new ResizeObserver(([entry]) => {
       const width = Math.floor(entry!.contentRect.width);
-      if (width === this.#widthPx || width < 50) return;
-      this.#widthPx = width;
+      if (width === this.#scale.widthPx || width < 50) return;
+      this.#scale.widthPx = width;
       this.#draw();
-    }).observe(this.#drawing.parentElement!);
+    }).observe(this.element);
     this.#sayScale();
   }
 
   select(row: Row | null): void {
     this.#selected = row;
-    this.#drawing.querySelector(".cursor")?.remove();
-    if (row === null || this.#widthPx === 0) return;
-    const x = this.#x(row);
-    this.#drawing.append(
-      svg("line", { class: "cursor", x1: x, x2: x, y1: 0, y2: this.#heightPx - AXIS_PX + 3 }),
-    );
+    if (row !== null && this.#scale.reveal(row)) this.#shown();
+    else this.#drawCursor();
+  }
+
+  /** @param factor below 1 shows less, around what is selected */
+  zoom(factor: number): void {
+    this.#scale.zoom(factor, this.#selected);
+    this.#shown();
+  }
+
+  /** Whether a part was shown. */
+  showAll(): boolean {
+    if (this.#scale.isWhole) return false;
+    this.#scale.show(0, this.#scale.end);
+    this.#shown();
+    return true;
   }
 
   get #heightPx(): number {
-    return this.#levels * STEP_PX + (this.#levels > 0 ? 4 : 0) + CALL_PX + MARK_PX + AXIS_PX;
+    return this.#callsTop + CALL_PX + MARK_PX + AXIS_PX;
   }
 
-  #scaleBy(scale: Scale): void {
-    this.#scale = scale;
+  get #callsTop(): number {
+    return this.#levels * STEP_PX + (this.#levels > 0 ? 4 : 0);
+  }
+
+  #useScale(kind: ScaleKind): void {
+    this.#scale.use(kind);
+    this.#shown();
+  }
+
+  #shown(): void {
     this.#sayScale();
     this.#draw();
+    this.#onWindow(this.#scale.timeWindow);
   }
 
   #sayScale(): void {
-    for (const scale of ["time", "order"] as const)
-      this.#scaleButtons[scale].setAttribute("aria-pressed", String(scale === this.#scale));
-  }
-
-  #x(row: Row): number {
-    const [at, of] =
-      this.#scale === "time"
-        ? [row.t_us, this.#model.endUs]
-        : [this.#places.get(row)!, this.#model.rows.length];
-    return (at / Math.max(1, of)) * (this.#widthPx - 2) + 1;
-  }
-
-  /** In the order of rows each is as wide as any other; a step goes to its last row. */
-  #endX(row: Row): number {
-    if (this.#scale === "time") {
-      const end = row.t_us + (row.duration_us ?? (row.state === "open" ? this.#model.endUs - row.t_us : 0));
-      return (end / Math.max(1, this.#model.endUs)) * (this.#widthPx - 2) + 1;
-    }
-    let last = row;
-    while (last.children.length > 0) last = last.children.at(-1)!;
-    return this.#x(last) + (this.#widthPx - 2) / Math.max(1, this.#model.rows.length);
+    for (const kind of ["time", "order"] as const)
+      this.#scaleButtons[kind].setAttribute("aria-pressed", String(kind === this.#scale.kind));
+    this.#whole.hidden = this.#scale.isWhole;
   }
 
   #draw(): void {
-    const height = this.#heightPx;
-    this.#drawing.setAttribute("viewBox", `0 0 ${this.#widthPx} ${height}`);
-    this.#drawing.setAttribute("height", String(height));
-    this.#drawing.setAttribute("width", String(this.#widthPx));
-    const callsTop = this.#levels * STEP_PX + (this.#levels > 0 ? 4 : 0);
-    const marksTop = callsTop + CALL_PX;
-    const groups = [
-      this.#axis(height),
-      this.#bars("step", (row) => Math.min(row.depth, MOST_LEVELS - 1) * STEP_PX, STEP_PX - 2),
-      this.#isDense ? this.#density(callsTop) : this.#bars("call", () => callsTop, CALL_PX - 4),
-      this.#marks(marksTop),
-    ];
-    this.#drawing.replaceChildren(...groups);
-    this.select(this.#selected);
+    const { widthPx } = this.#scale;
+    if (widthPx === 0) return;
+    const [width, height] = [String(widthPx), String(this.#heightPx)];
+    for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height }))
+      this.#drawing.setAttribute(name, value);
+    const calls = this.#model.rows.filter((row) => row.kind === "call" && this.#isInView(row));
+    const steps = this.#model.rows.filter((row) => row.kind === "step" && this.#isInView(row));
+    const callsTop = this.#callsTop;
+    this.#drawing.replaceChildren(
+      this.#axis(this.#heightPx),
+      this.#bars("step", steps, (row) => Math.min(row.depth, MOST_LEVELS - 1) * STEP_PX, STEP_PX - 2),
+      calls.length * COLUMN_PX > widthPx
+        ? this.#density(calls, callsTop)
+        : this.#bars("call", calls, () => callsTop, CALL_PX - 4),
+      this.#marks(callsTop + CALL_PX),
+    );
+    this.#drawCursor();
+  }
+
+  #drawCursor(): void {
+    this.#drawing.querySelector(".cursor")?.remove();
+    if (this.#selected === null || this.#scale.widthPx === 0) return;
+    const x = this.#scale.x(this.#selected);
+    const y2 = this.#heightPx - AXIS_PX + 3;
+    this.#drawing.append(svg("line", { class: "cursor", x1: x, x2: x, y1: 0, y2 }));
+  }
+
+  #isInView(row: Row): boolean {
+    return this.#scale.endX(row) >= 0 && this.#scale.x(row) <= this.#scale.widthPx;
   }
 
   /** Bars that fall on the same pixels and look the same are one: a failure is never drawn over. */
-  #bars(kind: "step" | "call", top: (row: Row) => number, height: number): SVGGElement {
+  #bars(kind: "step" | "call", rows: readonly Row[], top: (row: Row) => number, height: number): SVGGElement {
     const group = svg("g", { class: `bars of-${kind}` });
     const drawn = new Set<string>();
-    const rows = this.#model.rows.filter((row) => row.kind === kind);
     for (const row of [
       ...rows.filter(({ state }) => state !== "bad"),
       ...rows.filter(({ state }) => state === "bad"),
     ]) {
-      const [x, y] = [this.#x(row), top(row)];
-      const gap = this.#scale === "order" && kind === "call" ? 1 : 0;
-      const width = Math.max(2, this.#endX(row) - x - gap);
+      const [x, y] = [this.#scale.x(row), top(row)];
+      const gap = this.#scale.kind === "order" && kind === "call" ? 1 : 0;
+      const width = Math.max(2, this.#scale.endX(row) - x - gap);
       const key = `${Math.round(x)} ${y} ${Math.round(width)} ${row.state}`;
       if (drawn.has(key)) continue;
       drawn.add(key);
@@ -151,11 +163,10 @@ export class Timeline {
   }
 
   /** More calls than there is room for: of each column the shares of how its calls ended. */
-  #density(top: number): SVGGElement {
+  #density(calls: readonly Row[], top: number): SVGGElement {
     const columns = new Map<number, Record<string, number>>();
-    for (const row of this.#model.rows) {
-      if (row.kind !== "call") continue;
-      const column = Math.floor(this.#x(row) / COLUMN_PX);
+    for (const row of calls) {
+      const column = Math.floor(this.#scale.x(row) / COLUMN_PX);
       const states = columns.get(column) ?? {};
       states[row.state] = (states[row.state] ?? 0) + 1;
       columns.set(column, states);
@@ -175,17 +186,13 @@ export class Timeline {
     return group;
   }
 
-  get #isDense(): boolean {
-    return this.#calls * COLUMN_PX > this.#widthPx;
-  }
-
   #marks(top: number): SVGGElement {
     const group = svg("g", { class: "marks" });
     const drawn = new Set<string>();
     for (const row of this.#model.rows) {
       const what = markClass(row);
-      if (what === null) continue;
-      const x = this.#x(row);
+      if (what === null || !this.#isInView(row)) continue;
+      const x = this.#scale.x(row);
       const key = `${what} ${Math.round(x / 2)}`;
       if (drawn.has(key)) continue;
       drawn.add(key);
@@ -197,31 +204,60 @@ export class Timeline {
   #axis(height: number): SVGGElement {
     const group = svg("g", { class: "axis" });
     const y = height - AXIS_PX;
-    group.append(svg("line", { x1: 0, x2: this.#widthPx, y1: y, y2: y }));
-    const [end, text]: [number, (value: number) => string] =
-      this.#scale === "time"
-        ? [this.#model.endUs, (us) => (us === 0 ? "0" : durationText(us))]
-        : [this.#model.rows.length, (place) => String(place)];
-    const step = roundStep(end / Math.max(2, Math.floor(this.#widthPx / 110)));
-    for (let value = 0; value <= end && step > 0; value += step) {
-      const x = (value / Math.max(1, end)) * (this.#widthPx - 2) + 1;
-      if (x > this.#widthPx - 30 && value > 0) break;
+    const { widthPx, from, to, kind } = this.#scale;
+    group.append(svg("line", { x1: 0, x2: widthPx, y1: y, y2: y }));
+    const text = (value: number) =>
+      kind === "order" ? String(value) : value === 0 ? "0" : durationText(value);
+    const step = roundStep((to - from) / Math.max(2, Math.floor(widthPx / 110)));
+    for (let value = Math.ceil(from / step) * step; value <= to; value += step) {
+      const x = this.#scale.xOf(value);
+      if (x > widthPx - 30 && value > 0) break;
       group.append(svg("line", { x1: x, x2: x, y1: y, y2: y + 4 }));
       group.append(svg("text", { x: x + 3, y: y + 13 }, text(value)));
     }
     return group;
   }
 
-  #clicked(event: MouseEvent): void {
+  #pressed(event: PointerEvent): void {
+    if (event.button !== 0) return;
     const box = this.#drawing.getBoundingClientRect();
-    const x = ((event.clientX - box.left) / box.width) * this.#widthPx;
-    const isOnSteps = event.clientY - box.top < this.#levels * STEP_PX;
-    const isInside = (row: Row) => x >= this.#x(row) && x <= this.#endX(row);
-    const candidates = this.#model.rows.filter(({ kind }) => (kind === "step") === isOnSteps);
-    const distance = (row: Row) => (isInside(row) ? -row.depth : Math.abs(this.#x(row) - x));
-    let nearest: Row | null = null;
-    for (const row of candidates) if (nearest === null || distance(row) < distance(nearest)) nearest = row;
-    if (nearest !== null) this.#onSelect(nearest);
+    const xOf = ({ clientX }: PointerEvent) => Math.max(0, Math.min(this.#scale.widthPx, clientX - box.left));
+    const [begun, y] = [xOf(event), event.clientY - box.top];
+    const part = svg("rect", { class: "dragged", y: 0, height: this.#heightPx - AXIS_PX, width: 0 });
+    this.#drawing.append(part);
+    this.#drawing.setPointerCapture(event.pointerId);
+    const moved = (move: PointerEvent) => {
+      part.setAttribute("x", String(Math.min(begun, xOf(move))));
+      part.setAttribute("width", String(Math.abs(xOf(move) - begun)));
+    };
+    const ended = (end: PointerEvent) => {
+      this.#drawing.removeEventListener("pointermove", moved);
+      part.remove();
+      const [left, right] = [Math.min(begun, xOf(end)), Math.max(begun, xOf(end))];
+      if (end.type === "pointercancel") return;
+      if (right - left < DRAG_PX) return this.#selectAt(begun, y);
+      this.#scale.show(this.#scale.valueAt(left), this.#scale.valueAt(right));
+      this.#shown();
+    };
+    this.#drawing.addEventListener("pointermove", moved);
+    for (const name of ["pointerup", "pointercancel"] as const)
+      this.#drawing.addEventListener(name, ended, { once: true });
+  }
+
+  #selectAt(x: number, y: number): void {
+    const isOnSteps = y < this.#levels * STEP_PX;
+    const distance = (row: Row) => {
+      const [from, to] = [this.#scale.x(row), this.#scale.endX(row)];
+      // of steps within each other the innermost
+      return x >= from && x <= to ? -row.depth : Math.abs(from - x);
+    };
+    let nearest: { row: Row; far: number } | null = null;
+    for (const row of this.#model.rows) {
+      if ((row.kind === "step") !== isOnSteps) continue;
+      const far = distance(row);
+      if (nearest === null || far < nearest.far) nearest = { row, far };
+    }
+    if (nearest !== null) this.#onSelect(nearest.row);
   }
 
   #spoken(): string {

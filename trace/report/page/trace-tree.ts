@@ -1,5 +1,6 @@
 /** The rows of a trace as a tree that is moved in by keys, each with its place in time. */
 import { h, styled } from "./dom.ts";
+import type { TimeWindow } from "./timeline-scale.ts";
 import type { Row, TraceModel } from "./trace-model.ts";
 import { VirtualRows } from "./virtual-rows.ts";
 import { durationText, line, numberText } from "./words.ts";
@@ -14,12 +15,14 @@ export class TraceTree {
   readonly #collapsed = new Set<Row>();
   #shown: Row[] = [];
   #selected: Row | null = null;
+  #window: TimeWindow;
   #hits: ReadonlySet<Row> = new Set();
   onDrawn: () => void = () => {};
 
   constructor(model: TraceModel, onSelect: (row: Row) => void) {
     this.#model = model;
     this.#onSelect = onSelect;
+    this.#window = { fromUs: 0, toUs: model.endUs };
     const space = h("div", { class: "tree-space", role: "presentation" });
     this.element = h(
       "div",
@@ -49,6 +52,12 @@ export class TraceTree {
   mark(hits: ReadonlySet<Row>): void {
     this.#hits = hits;
     this.#lay();
+  }
+
+  /** Which part of the time the bars beside the rows are of. */
+  showWindow(window: TimeWindow): void {
+    this.#window = window;
+    this.#rows.show(this.#shown.length);
   }
 
   move(by: number): void {
@@ -150,12 +159,15 @@ export class TraceTree {
   }
 
   #bar(row: Row): HTMLElement {
-    const { endUs } = this.#model;
+    const { fromUs, toUs } = this.#window;
     const track = h("span", { class: "track", "aria-hidden": "true" });
-    if (endUs === 0) return track;
-    const left = Math.min(1, row.t_us / endUs);
+    if (toUs === 0) return track;
+    const share = (us: number) => Math.min(1, Math.max(0, (us - fromUs) / (toUs - fromUs)));
+    const endUs = row.t_us + (row.duration_us ?? 0);
+    if (endUs < fromUs || row.t_us > toUs) return track;
+    const left = share(row.t_us);
     const bar = h("span", { class: row.duration_us === null ? "dot" : "bar" });
-    const width = Math.min(1 - left, (row.duration_us ?? 0) / endUs);
+    const width = share(endUs) - left;
     track.append(styled(bar, { left: `${(left * 100).toFixed(3)}%`, width: `${(width * 100).toFixed(3)}%` }));
     return track;
   }

@@ -33,7 +33,7 @@ export function traceView(report: OneReport, back: Child, onPlace: (place: strin
     onPlace(row?.id ?? "");
   };
   const tree = new TraceTree(model, select);
-  const timeline = new Timeline(model, select);
+  const timeline = new Timeline(model, select, (window) => tree.showWindow(window));
   const pane = h("div", { class: "pane", tabindex: -1 });
   pane.addEventListener("click", (event) => {
     const id = (event.target as Element).closest<HTMLElement>("[data-row]")?.dataset.row;
@@ -188,7 +188,11 @@ export function traceView(report: OneReport, back: Child, onPlace: (place: strin
       input.focus();
       input.select();
     },
-    Escape: () => select(null),
+    "+": () => timeline.zoom(1 / 2),
+    "-": () => timeline.zoom(2),
+    Escape: () => {
+      if (!timeline.showAll()) select(null);
+    },
   };
   return {
     element,
@@ -208,7 +212,8 @@ export function traceView(report: OneReport, back: Child, onPlace: (place: strin
       ["m  M", "next and previous inconsistency of memory"],
       ["g  G", "first and last row"],
       ["/", "search; Enter and Shift+Enter go through what is found"],
-      ["Esc", "back to the overview"],
+      ["+  -", "a smaller and a larger part of the timeline; drag over it to see a part"],
+      ["Esc", "the whole timeline, then the overview"],
     ],
   };
 }
