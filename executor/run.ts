@@ -53,7 +53,7 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
   let destroyed: Promise<void> = Promise.resolve();
   let channel: ChannelRecord | null = null;
   try {
-    folder = await AttemptFolder.create(parts.attemptsDirectory, hold);
+    folder = AttemptFolder.create(parts.attemptsDirectory, hold);
     const ended = await endOf(held, folder, begin, parts);
     ({ channel } = ended);
     destroyed = ended.destroyed.finally(freed);
@@ -61,7 +61,7 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
     await started;
     if (stopOf(held) === "lost") throw held.stopped.signal.reason;
     const finish = await signFinish(held, ended, parts);
-    await folder.writeFinish(finish);
+    folder.writeFinish(finish);
     tell({ type: "ended", outcome: finish.complete.result.outcome });
     const flushed = parts.live.flushed(lease.lease_id);
     tell({ type: await deliver(finish, folder, { ...parts, signal: parts.closing, flushed }) });

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { chmod, open } from "node:fs/promises";
+import { chmodSync, closeSync, openSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { DsecError } from "#core/errors.ts";
@@ -55,12 +55,12 @@ export async function serveSocket(
     if (socket.writableLength > 0 || !share.isWorkedFor(socket)) socket.destroy();
   });
   // Bound through the folder's descriptor: the path itself may be longer than the 107 bytes of unix(7).
-  const folder = await open(directory);
+  const folder = openSync(directory, "r");
   try {
-    await listen(server, `/proc/self/fd/${folder.fd}/${name}`);
-    await chmod(`/proc/self/fd/${folder.fd}/${name}`, 0o666);
+    await listen(server, `/proc/self/fd/${folder}/${name}`);
+    chmodSync(`/proc/self/fd/${folder}/${name}`, 0o666);
   } catch (error) {
-    await folder.close();
+    closeSync(folder);
     throw error;
   }
   return {
@@ -68,7 +68,7 @@ export async function serveSocket(
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeAllConnections();
       await closed;
-      await folder.close();
+      closeSync(folder);
     },
   };
 }

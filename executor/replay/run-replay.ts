@@ -102,7 +102,7 @@ export async function runReplay(recording: Recording, settings: ReplaySettings):
     if (settings.signal.aborted) stop();
     const attempts = join(directory, "attempts");
     await mkdir(attempts);
-    const folder = await AttemptFolder.create(attempts, held.hold);
+    const folder = AttemptFolder.create(attempts, held.hold);
 
     const said: Record<"stdout" | "stderr", Uint8Array[]> = { stdout: [], stderr: [] };
     let pid = 0;
