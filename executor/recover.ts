@@ -31,12 +31,13 @@ export async function recoverAttempts(options: {
     const trajectory = ofFolder(folder);
     try {
       await recoverAttempt(folder, trajectory, options);
+      if (trajectory !== undefined) await seal(trajectory);
+      // Last: as long as it is there, the next life answers for the attempt.
       await folder.remove();
     } catch (error) {
       if (signal.aborted) return; // the next life tries again
       onFailure(error);
     }
-    if (trajectory !== undefined) await seal(trajectory);
   }
 }
 
