@@ -84,6 +84,8 @@ export type Plan = {
   tracked: Set<EventType>;
   /** Keys of the task's memory that are asked for. */
   keys: Set<string>;
+  /** Every change to one of them holds one of these; null where that cannot be said. */
+  keyNeedles: Needle[] | null;
   /** Whether more than tool and step is asked of the starts of calls. */
   keepsStarts: boolean;
 };
@@ -119,13 +121,16 @@ export async function planFor(
   }
   const keys = new Set<string>();
   for (const { path } of namesIn(query.expression)) if (path[0] === "memory_state") keys.add(String(path[1]));
+  const needlesOfKeys = [...keys, "clear"].map((text) => haystacks.get("memory_state")!.needle(text, "text"));
+  const keyNeedles = needlesOfKeys.every(({ length }) => length > 0) ? needlesOfKeys.flat() : null;
   // What came before may decide, unless nothing is asked of it.
   const { fromSeq, toSeq } = await seqRange(query.expression, segment);
   const range = {
     ...(needs.size === 0 && fromSeq > 1 ? { fromSeq } : {}),
     ...(toSeq === null ? {} : { toSeq }),
   };
-  return { sections: [...sections], range, tests, tracked, keys, keepsStarts: needs.has("starts") };
+  const keepsStarts = needs.has("starts");
+  return { sections: [...sections], range, tests, tracked, keys, keyNeedles, keepsStarts };
 }
 
 /** Whether a block's content can hold a match, or something that is kept track of. */

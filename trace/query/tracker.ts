@@ -5,9 +5,10 @@ import type { TraceSegment } from "#trace/format/segment.ts";
 import { EventView, type Kept } from "./event-view.ts";
 import { MEMBERS, memberOf } from "./members.ts";
 import type { Surroundings } from "./names.ts";
+import type { Needle } from "./needles.ts";
 import { Unshown, type Value, valueOfText } from "./value.ts";
 
-type Tracked = { keys: ReadonlySet<string>; keepsStarts: boolean };
+type Tracked = { keys: ReadonlySet<string>; keyNeedles: Needle[] | null; keepsStarts: boolean };
 
 export class Tracker implements Surroundings {
   readonly #startedWallUs: number;
@@ -120,6 +121,7 @@ export class Tracker implements Surroundings {
   #apply(view: EventView): void {
     const members = MEMBERS[view.type as MemoryType];
     if (this.#namespace === null) this.#adopt(view.text(members.namespace[0]) ?? "");
+    if (view.type !== "memory_snapshot" && !this.#mayChange(view)) return;
     if (this.#namespace === null || !view.textIs(members.namespace[0], this.#namespace)) return;
     if (view.type === "memory_snapshot") {
       this.#load(valueOfText(view.text(MEMBERS.memory_snapshot.entries_json[0])));
@@ -127,7 +129,6 @@ export class Tracker implements Surroundings {
     }
     const access = MEMBERS[view.type as "memory_read" | "memory_write"];
     if (view.textIs(access.op[0], CLEAR)) this.#memory.clear();
-    // Most changes are of keys that nobody asks for: their bytes tell, and no text is made of them.
     const asked = view.textAmong(access.key[0], this.#keyBytes);
     if (asked < 0) return;
     const key = this.#keys[asked]!;
@@ -135,6 +136,11 @@ export class Tracker implements Surroundings {
     if (op === "put" || op === "get")
       this.#set(key, view.raw(access.new[0]) === null ? undefined : view.value(access.new));
     else if (op === "delete" || op === "expire") this.#set(key, undefined);
+  }
+
+  /** Most changes are of keys that nobody asks for: the bytes of such an event do not hold one. */
+  #mayChange({ content, from, to }: EventView): boolean {
+    return this.#tracked.keyNeedles?.some((needle) => needle.held(content, from, to)) ?? true;
   }
 
   /** An import names its namespace as it likes; what is shared is nobody's own. */
