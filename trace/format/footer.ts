@@ -218,7 +218,15 @@ const MEMBERS = new Map<number, keyof Raw>([
 function integersOf(packed: Uint8Array): number[] {
   const reader = new WireReader(packed);
   const integers: number[] = [];
-  while (reader.at < reader.end) integers.push(reader.varint());
+  while (reader.at < reader.end) {
+    const low = packed[reader.at]!;
+    const high = packed[reader.at + 1]!;
+    // most have two bytes, and there may be millions of them
+    if (low >= 0x80 && high < 0x80) {
+      integers.push((low & 0x7f) | (high << 7));
+      reader.at += 2;
+    } else integers.push(reader.varint());
+  }
   return integers;
 }
 
