@@ -79,8 +79,10 @@ describe.each(["app", "http"] as const)("over the %s of a gateway", (over) => {
         return void request.on("end", () => response.end(String(bytes)));
       }
       if (path.startsWith("/early")) {
-        response.writeHead(401, { connection: "close" });
-        return void response.end("who are you");
+        response.writeHead(401, { connection: "close", "content-length": 11 });
+        response.write("who are you");
+        // as servers do that want to be heard (RFC 9112 section 9.6)
+        return void request.resume().once("end", () => response.end());
       }
       response.end(path);
     }));
