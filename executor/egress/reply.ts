@@ -58,7 +58,10 @@ export function sendError(error: unknown, response: ServerResponse): void {
 
 /** Once a request that nobody wants has ended, broken off or fallen silent. The server's own time for one bounds it. */
 function onceRead(request: IncomingMessage, then: () => void): void {
-  if (request.complete || request.destroyed) return then();
+  if (request.complete || request.destroyed) {
+    then();
+    return;
+  }
   const done = () => {
     clearTimeout(silence);
     request.off("data", heard).off("close", done);
