@@ -51,6 +51,8 @@ export type TraceFacts = {
   steps: StepFacts[];
   rewards: (RewardParts & { seq: number; source: string | null })[];
   errors: { seq: number; code: string; call: number | null; text: string }[];
+  /** How the last process that is known to have ended did. */
+  commandEnded: "well" | "badly" | null;
   memory: Consistency;
   /** The task's namespace at the end, and at its first failure: keys to values as they are written in JSON. */
   memoryState: Map<string, Value>;
@@ -84,7 +86,7 @@ export function ownNamespace(header: Pick<TraceHeader, "task_id">): (namespace: 
 }
 
 const READ: Section[] = ["plan_execution", "memory_state", "reward_signal", "error_context"];
-const PASSED_OVER = new Set<EventType>(["context", "message", "output", "process", "snapshot", "rollback"]);
+const PASSED_OVER = new Set<EventType>(["context", "message", "output", "snapshot", "rollback"]);
 
 class Collector {
   readonly #segment: TraceSegment;
@@ -98,6 +100,7 @@ class Collector {
   readonly #errors: TraceFacts["errors"] = [];
   readonly #memory = new Map<string, Value>();
   #memoryAtFailure: Map<string, Value> | null = null;
+  #commandEnded: TraceFacts["commandEnded"] = null;
   #endedUs = 0;
 
   constructor(segment: TraceSegment, options: FactsOptions) {
@@ -127,6 +130,9 @@ class Collector {
       case "memory_snapshot":
         if (this.#isOwn(event.namespace)) this.#snapshot(event);
         return;
+      case "process":
+        if (event.state !== "exec") this.#commandEnded = event.exit_code === 0 ? "well" : "badly";
+        return;
       case "reward": {
         const { seq, components, sum, source } = event;
         this.#rewards.push({ seq, components, sum, source });
@@ -151,6 +157,7 @@ class Collector {
         steps: [...this.#steps.values()],
         rewards: this.#rewards,
         errors: this.#errors,
+        commandEnded: this.#commandEnded,
       },
       ...{ memory: this.#check.result(), memoryState: this.#memory, memoryAtFailure: this.#memoryAtFailure },
     };

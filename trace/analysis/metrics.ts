@@ -75,12 +75,16 @@ function metricsOf({ calls, labels, steps, rewards, memory, duration_us }: Trace
   };
 }
 
-/** By its labels, else its last reward, else how its outermost plan steps ended. */
-export function outcomeOf({ labels, rewards, steps }: TraceFacts, successReward: number): Outcome {
+/** By its labels, else its last reward, else how its outermost plan steps ended, else its command. */
+export function outcomeOf(
+  { labels, rewards, steps, commandEnded }: TraceFacts,
+  successReward: number,
+): Outcome {
   if (labels.success !== null) return labels.success ? "succeeded" : "failed";
   const reward = rewards.at(-1);
   if (reward !== undefined) return reward.sum >= successReward ? "succeeded" : "failed";
   const outermost = steps.filter(({ parent, status }) => parent === null && status !== null);
-  if (outermost.length === 0) return "unknown";
+  if (outermost.length === 0)
+    return commandEnded === null ? "unknown" : commandEnded === "well" ? "succeeded" : "failed";
   return outermost.every(({ status }) => status === "succeeded") ? "succeeded" : "failed";
 }

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import { LIMITS } from "#core/limits.ts";
-import { call, madeTrace } from "#test/trace/made-trace.ts";
+import { call, type Made, madeTrace } from "#test/trace/made-trace.ts";
 import { MEASURE_DEFAULTS } from "#trace/analysis/metrics.ts";
 import { oneReport } from "#trace/analysis/one-report.ts";
 import { fitted } from "#trace/report/fit.ts";
@@ -82,6 +82,18 @@ test("a report carries what goes with each call, its errors and what else happen
     chars: BRACKETS.length,
   });
   expect(trace).toMatchObject({ steps: 3, errors: 2 });
+});
+
+test("a trace without reward or plan came out as its command ended", async () => {
+  const outcome = async (...events: Made[]) =>
+    (await oneReport(await madeTrace(events), "x", MEASURE_DEFAULTS)).trace.outcome;
+  const exec = { type: "process", state: "exec", pid: 1, argv: ["true"] } satisfies Made;
+  const exit = { type: "process", state: "exit", pid: 1, argv: [], exit_code: 0 } satisfies Made;
+  expect(await outcome(exec)).toBe("unknown");
+  expect(await outcome(exec, exit)).toBe("succeeded");
+  expect(await outcome(exec, { ...exit, exit_code: 3 })).toBe("failed");
+  expect(await outcome(exec, { ...exit, state: "signal", exit_code: null, signal: 9 })).toBe("failed");
+  expect(await outcome(exec, exit, { type: "reward", components: [], sum: 0 })).toBe("failed");
 });
 
 test("pieces of one stream that follow each other are one text", async () => {
