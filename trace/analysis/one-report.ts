@@ -178,7 +178,8 @@ class Carried {
     if (event.type !== "output") {
       if (this.others.length >= LIMITS.reportCalls) return;
       const bad = event.type === "process" && isBad(event);
-      this.others.push({ seq, t_us, step: this.#step, type, title: summaryOf(event), text: null, bad });
+      const text = cut(membersText(event));
+      this.others.push({ seq, t_us, step: this.#step, type, title: summaryOf(event), text, bad });
       return;
     }
     const text = textOf(event.data)!;
@@ -236,6 +237,13 @@ function errorEntry(event: TraceEvent<"error">, open: number | null): ErrorEntry
       return { call, tool, url, sent: cutOrNull(sent), received: cutOrNull(received) };
     }),
   };
+}
+
+/** Of an event without bytes in it: what is known. */
+function membersText(event: TraceEvent): string {
+  const { seq: _seq, t_us: _t, wall_us: _wall, type: _type, ...members } = event;
+  const known = Object.entries(members).filter(([, value]) => value !== null);
+  return JSON.stringify(Object.fromEntries(known));
 }
 
 function isBad({ state, exit_code }: TraceEvent<"process">): boolean {

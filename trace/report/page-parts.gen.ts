@@ -118,12 +118,12 @@ function shownCode(char        )         {
 }
 /** C0 and C1 controls, and what Unicode's annex 9 reorders by; tab and line feed are what they are. */
 const UNSEEN = /(?![\\t\\n])[\\p{Cc}\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]/gu;
-/** The next number that is 1, 2 or 5 times a power of ten, whole ones alone; 0 of nothing. */
-function roundStep(least        )         {
+/** The next number that is 1, 2 or 5 times a power of ten; 0 of nothing. */
+function roundStep(least        , whole = true)         {
   if (least <= 0) return 0;
   const power = 10 ** Math.floor(Math.log10(least));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= least)  * power;
-  return Math.max(1, step);
+  return whole ? Math.max(1, step) : step;
 }
 return { durationText, numberText, percentText, pText, count, baseName, line, shownCode, UNSEEN, roundStep };
 })();
@@ -167,11 +167,11 @@ function chartsPart(traces                     , open                         ) 
   draw();
   return section("Spread", h("p", { class: "picks" }, up, h("span", {}, "over"), across), picture);
 }
-function axis(values                   , from        , to        )       {
+function axis(values                   , isWhole         , from        , to        )       {
   let low = values.reduce((least, value) => Math.min(least, value), Number.POSITIVE_INFINITY);
   let high = values.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
   // shares are seen whole, and counts from nothing on
-  if (low >= 0) [low, high] = [0, high <= 1 ? 1 : 4 * roundStep(high / 4)];
+  if (low >= 0) [low, high] = [0, high <= 1 ? 1 : 4 * roundStep(high / 4, isWhole)];
   if (high === low) high = low + 1;
   return { low, high, at: (value) => from + ((value - low) / (high - low)) * (to - from) };
 }
@@ -234,11 +234,13 @@ function scatter(
   });
   const x = axis(
     points.map((point) => point.x),
+    xMetric === "tool_calls",
     LEFT + 8,
     WIDTH - RIGHT - 8,
   );
   const y = axis(
     points.map((point) => point.y),
+    yMetric === "tool_calls",
     HEIGHT - BOTTOM - 8,
     TOP + 8,
   );
@@ -270,6 +272,7 @@ function histogram(traces                     , metric        )                {
   );
   const x = axis(
     known.map(({ value }) => value),
+    metric === "tool_calls",
     LEFT,
     WIDTH - RIGHT,
   );
@@ -990,7 +993,7 @@ function gistOf(row     )         {
     case "reward":
       return numberText(row.entry.sum);
     case "other":
-      return line(row.entry.text?.text ?? "", 160);
+      return row.entry.type === "output" ? line(row.entry.text?.text ?? "", 160) : "";
   }
 }
 /** The text in a JSON string that may have been cut. */
@@ -1218,7 +1221,9 @@ function partsOf(row     , model            )          {
     case "reward":
       return [section("Components", rewardView(row.entry)), weightsPart(row.seq, model)];
     case "other":
-      return row.entry.text === null ? [] : [section("Text", valueView(row.entry.text))];
+      return row.entry.text === null
+        ? []
+        : [section(row.entry.type === "output" ? "Text" : "Recorded", valueView(row.entry.text))];
   }
 }
 function callParts(call           , hasErrors         )          {
@@ -1886,7 +1891,7 @@ function manyView(report            , addressOf                                 
           "div",
           {},
           chartsPart(report.traces, open),
-          clustering === null ? clustersMissing() : clustersPart(clustering, linkTo),
+          clustering === null ? clustersMissing(report) : clustersPart(clustering, linkTo),
         ),
       ),
       section(
@@ -2002,7 +2007,8 @@ function hintsPart(hints                 )              {
       ),
   );
 }
-function clustersMissing()        {
+function clustersMissing({ outcomes }            )        {
+  if (outcomes.failed === 0) return false;
   return section(
     "Failures that are alike",
     h("p", { class: "none" }, "Not asked for: dsec trace report … --cluster-by memory_state groups them."),
@@ -2359,10 +2365,14 @@ class Timeline {
       this.#drawing.setAttribute(name, value);
     const calls = this.#model.rows.filter((row) => row.kind === "call" && this.#isInView(row));
     const steps = this.#model.rows.filter((row) => row.kind === "step" && this.#isInView(row));
+    const events = this.#model.rows.filter(
+      (row) => (row.kind === "observation" || row.kind === "other") && this.#isInView(row),
+    );
     const callsTop = this.#callsTop;
     this.#drawing.replaceChildren(
       this.#axis(this.#heightPx),
       this.#bars("step", steps, (row) => Math.min(row.depth, MOST_LEVELS - 1) * STEP_PX, STEP_PX - 2),
+      this.#bars("event", events, () => callsTop + 6, CALL_PX - 16),
       calls.length * COLUMN_PX > widthPx
         ? this.#density(calls, callsTop)
         : this.#bars("call", calls, () => callsTop, CALL_PX - 4),
@@ -2381,7 +2391,12 @@ class Timeline {
     return this.#scale.endX(row) >= 0 && this.#scale.x(row) <= this.#scale.widthPx;
   }
   /** Bars that fall on the same pixels and look the same are one: a failure is never drawn over. */
-  #bars(kind                 , rows                , top                      , height        )              {
+  #bars(
+    kind                           ,
+    rows                ,
+    top                      ,
+    height        ,
+  )              {
     const group = svg("g", { class: \`bars of-\${kind}\` });
     const drawn = new Set        ();
     for (const row of [
@@ -2389,7 +2404,7 @@ class Timeline {
       ...rows.filter(({ state }) => state === "bad"),
     ]) {
       const [x, y] = [this.#scale.x(row), top(row)];
-      const gap = this.#scale.kind === "order" && kind === "call" ? 1 : 0;
+      const gap = this.#scale.kind === "order" && kind !== "step" ? 1 : 0;
       const width = Math.max(2, this.#scale.endX(row) - x - gap);
       const key = \`\${Math.round(x)} \${y} \${Math.round(width)} \${row.state}\`;
       if (drawn.has(key)) continue;
@@ -3324,6 +3339,10 @@ input[type="search"] {
 
 .bars .bad {
   fill: var(--bad-fill);
+}
+
+.bars .plain {
+  fill: var(--plain-fill);
 }
 
 .bars .open {

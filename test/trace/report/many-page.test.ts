@@ -122,7 +122,7 @@ test("a trace of the table is opened in the same page, has an address of its own
   await page.locator(".table-body a", { hasText: "run-03.trace" }).click();
   await expect.poll(() => page.locator("h1").innerText()).toBe("t3");
   await page.keyboard.press("n");
-  expect(page.url()).toMatch(/#trace-4\/call-1$/);
+  await expect.poll(() => page.url()).toMatch(/#trace-4\/call-1$/);
   await page.keyboard.press("u");
   await expect.poll(() => page.locator("h1").innerText()).toBe("30 traces");
   const again = await browser.open(path, "#trace-4/call-1");

@@ -73,7 +73,7 @@ test("even the page's own script could not set text as markup", async () => {
 test("a selected call shows arguments, answer, memory, tokens, and what its error came from", async () => {
   const { page } = await browser.open(rich);
   await page.locator("[role=treeitem]", { hasText: "#5" }).click();
-  expect(page.url()).toMatch(/#call-5$/);
+  await expect.poll(() => page.url()).toMatch(/#call-5$/);
   const pane = page.locator(".pane");
   // past 2^53 a double is another number
   await expect.poll(() => pane.innerText()).toContain("9007199254740993");
@@ -173,14 +173,14 @@ test("search counts every occurrence, marks rows and text, and goes through what
   expect(await page.locator("[data-hit]").count()).toBe(2);
   await page.keyboard.press("Enter");
   await expect.poll(() => page.locator(".search .tally").innerText()).toBe("1 of 2 rows · 2×");
-  expect(page.url()).toMatch(/#call-5$/);
+  await expect.poll(() => page.url()).toMatch(/#call-5$/);
   expect(
     await page.evaluate(() => [...CSS.highlights.get("found")!].map((range) => range.toString())),
   ).toEqual(["KeyError: 'status'"]);
   await page.keyboard.press("Enter");
-  expect(page.url()).toMatch(/#call-10$/);
+  await expect.poll(() => page.url()).toMatch(/#call-10$/);
   await page.keyboard.press("Shift+Enter");
-  expect(page.url()).toMatch(/#call-5$/);
+  await expect.poll(() => page.url()).toMatch(/#call-5$/);
   await page.keyboard.press("Control+A");
   await page.keyboard.type("<script>nowhere");
   await expect.poll(() => page.locator(".search .tally").innerText()).toBe("nothing found");
@@ -206,7 +206,7 @@ test("of ten thousand calls only those in view are elements, and the last is one
   await page.keyboard.type('"needle":true');
   await expect.poll(() => page.locator(".search .tally").innerText()).toContain("1 row · 1×");
   await page.keyboard.press("Enter");
-  expect(page.url()).toMatch(/#call-9999$/);
+  await expect.poll(() => page.url()).toMatch(/#call-9999$/);
   expect(await page.locator(".timeline-drawing rect").count()).toBeLessThan(1_500);
   expect(faults).toEqual([]);
   await page.close();
@@ -241,7 +241,7 @@ test("a part of the timeline is shown by dragging or keys, follows what is selec
   const bar = page.locator(".of-call rect.bad").first();
   const [x, y] = [Number(await bar.getAttribute("x")), Number(await bar.getAttribute("y"))];
   await page.mouse.click(box.x + x + 3, box.y + y + 4);
-  expect(page.url()).toMatch(/#call-5$/);
+  await expect.poll(() => page.url()).toMatch(/#call-5$/);
   await page.close();
 });
 

@@ -44,11 +44,11 @@ export function chartsPart(traces: readonly TraceRow[], open: (place: number) =>
 
 type Axis = { low: number; high: number; at: (value: number) => number };
 
-function axis(values: readonly number[], from: number, to: number): Axis {
+function axis(values: readonly number[], isWhole: boolean, from: number, to: number): Axis {
   let low = values.reduce((least, value) => Math.min(least, value), Number.POSITIVE_INFINITY);
   let high = values.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY);
   // shares are seen whole, and counts from nothing on
-  if (low >= 0) [low, high] = [0, high <= 1 ? 1 : 4 * roundStep(high / 4)];
+  if (low >= 0) [low, high] = [0, high <= 1 ? 1 : 4 * roundStep(high / 4, isWhole)];
   if (high === low) high = low + 1;
   return { low, high, at: (value) => from + ((value - low) / (high - low)) * (to - from) };
 }
@@ -113,11 +113,13 @@ function scatter(
   });
   const x = axis(
     points.map((point) => point.x),
+    xMetric === "tool_calls",
     LEFT + 8,
     WIDTH - RIGHT - 8,
   );
   const y = axis(
     points.map((point) => point.y),
+    yMetric === "tool_calls",
     HEIGHT - BOTTOM - 8,
     TOP + 8,
   );
@@ -150,6 +152,7 @@ function histogram(traces: readonly TraceRow[], metric: Metric): SVGSVGElement {
   );
   const x = axis(
     known.map(({ value }) => value),
+    metric === "tool_calls",
     LEFT,
     WIDTH - RIGHT,
   );

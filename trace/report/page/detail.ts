@@ -94,7 +94,9 @@ function partsOf(row: Row, model: TraceModel): Child[] {
     case "reward":
       return [section("Components", rewardView(row.entry)), weightsPart(row.seq, model)];
     case "other":
-      return row.entry.text === null ? [] : [section("Text", valueView(row.entry.text))];
+      return row.entry.text === null
+        ? []
+        : [section(row.entry.type === "output" ? "Text" : "Recorded", valueView(row.entry.text))];
   }
 }
 

@@ -42,7 +42,7 @@ export function manyView(report: ManyReport, addressOf: (place: number) => strin
           "div",
           {},
           chartsPart(report.traces, open),
-          clustering === null ? clustersMissing() : clustersPart(clustering, linkTo),
+          clustering === null ? clustersMissing(report) : clustersPart(clustering, linkTo),
         ),
       ),
       section(
@@ -163,7 +163,8 @@ function hintsPart(hints: readonly Hint[]): HTMLElement {
   );
 }
 
-function clustersMissing(): Child {
+function clustersMissing({ outcomes }: ManyReport): Child {
+  if (outcomes.failed === 0) return false;
   return section(
     "Failures that are alike",
     h("p", { class: "none" }, "Not asked for: dsec trace report … --cluster-by memory_state groups them."),

@@ -117,10 +117,14 @@ export class Timeline {
       this.#drawing.setAttribute(name, value);
     const calls = this.#model.rows.filter((row) => row.kind === "call" && this.#isInView(row));
     const steps = this.#model.rows.filter((row) => row.kind === "step" && this.#isInView(row));
+    const events = this.#model.rows.filter(
+      (row) => (row.kind === "observation" || row.kind === "other") && this.#isInView(row),
+    );
     const callsTop = this.#callsTop;
     this.#drawing.replaceChildren(
       this.#axis(this.#heightPx),
       this.#bars("step", steps, (row) => Math.min(row.depth, MOST_LEVELS - 1) * STEP_PX, STEP_PX - 2),
+      this.#bars("event", events, () => callsTop + 6, CALL_PX - 16),
       calls.length * COLUMN_PX > widthPx
         ? this.#density(calls, callsTop)
         : this.#bars("call", calls, () => callsTop, CALL_PX - 4),
@@ -142,7 +146,12 @@ export class Timeline {
   }
 
   /** Bars that fall on the same pixels and look the same are one: a failure is never drawn over. */
-  #bars(kind: "step" | "call", rows: readonly Row[], top: (row: Row) => number, height: number): SVGGElement {
+  #bars(
+    kind: "step" | "call" | "event",
+    rows: readonly Row[],
+    top: (row: Row) => number,
+    height: number,
+  ): SVGGElement {
     const group = svg("g", { class: `bars of-${kind}` });
     const drawn = new Set<string>();
     for (const row of [
@@ -150,7 +159,7 @@ export class Timeline {
       ...rows.filter(({ state }) => state === "bad"),
     ]) {
       const [x, y] = [this.#scale.x(row), top(row)];
-      const gap = this.#scale.kind === "order" && kind === "call" ? 1 : 0;
+      const gap = this.#scale.kind === "order" && kind !== "step" ? 1 : 0;
       const width = Math.max(2, this.#scale.endX(row) - x - gap);
       const key = `${Math.round(x)} ${y} ${Math.round(width)} ${row.state}`;
       if (drawn.has(key)) continue;

@@ -208,7 +208,7 @@ export function gistOf(row: Row): string {
     case "reward":
       return numberText(row.entry.sum);
     case "other":
-      return line(row.entry.text?.text ?? "", 160);
+      return row.entry.type === "output" ? line(row.entry.text?.text ?? "", 160) : "";
   }
 }
 

@@ -54,10 +54,10 @@ export function shownCode(char: string): string {
 /** C0 and C1 controls, and what Unicode's annex 9 reorders by; tab and line feed are what they are. */
 export const UNSEEN = /(?![\t\n])[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
 
-/** The next number that is 1, 2 or 5 times a power of ten, whole ones alone; 0 of nothing. */
-export function roundStep(least: number): number {
+/** The next number that is 1, 2 or 5 times a power of ten; 0 of nothing. */
+export function roundStep(least: number, whole = true): number {
   if (least <= 0) return 0;
   const power = 10 ** Math.floor(Math.log10(least));
   const step = [1, 2, 5, 10].find((factor) => factor * power >= least)! * power;
-  return Math.max(1, step);
+  return whole ? Math.max(1, step) : step;
 }
