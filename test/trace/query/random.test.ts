@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { DsecError } from "#core/errors.ts";
-import { call, type Made, madeTrace } from "#test/trace/made-trace.ts";
+import { call, type Made, madeTrace, remember } from "#test/trace/made-trace.ts";
 import { nodeIndexOf } from "#trace/node/engine.ts";
 import { type Query, readQuery } from "#trace/query/check.ts";
 import { search } from "#trace/query/search.ts";
@@ -77,3 +77,40 @@ test("a search finds what a plain filter over decoded events finds", async () =>
     { numRuns: 200 },
   );
 });
+
+test("memory is at each event what the changes before it leave, whatever the keys are", async () => {
+  const key = fc.constantFrom("a", "clear", "", "ä/b", "x".repeat(40), "x".repeat(41));
+  const change = fc.record({ op: fc.constantFrom("put", "delete", "clear", "other"), key });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(change, { minLength: 1, maxLength: 20 }),
+      key,
+      fc.integer({ min: 1, max: 30 }),
+      async (changes, asked, flushEvery) => {
+        let holds = false;
+        const expected: number[] = [];
+        const made = changes.flatMap(({ op, key }, at): Made[] => {
+          if (op === "clear" || (op === "delete" && key === asked)) holds = false;
+          if (op === "put" && key === asked) holds = true;
+          if (holds) expected.push(at + 1);
+          return [changeOf(op, key), ...call(at + 1, "t")];
+        });
+        const segment = await madeTrace(made, {}, flushEvery);
+        const query = readQuery(`memory_state[${JSON.stringify(asked)}] == 1 and type == "tool_call_start"`);
+        for (const indexOf of [undefined, nodeIndexOf]) {
+          const found: number[] = [];
+          for await (const match of search(segment, query, indexOf)) found.push(match.call!);
+          expect(found).toEqual(expected);
+        }
+      },
+    ),
+    { numRuns: 200 },
+  );
+});
+
+/** `other`: a put into memory that is not the task's. */
+function changeOf(op: string, key: string): Made {
+  const made = remember(key, op === "delete" ? null : "1") as Made & { type: "memory_write" };
+  if (op === "clear") return { ...made, op: "clear", key: "", new: null };
+  return op === "other" ? { ...made, namespace: "shared:all" } : made;
+}
