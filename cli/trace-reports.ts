@@ -98,7 +98,7 @@ function page(report: ReportData, sources: Source[], measured: MeasureOptions): 
   return reportPage(report, { traces: fitting(whole(report, sources, measured, LIMITS.reportPageTraces)) });
 }
 
-/** Full reports of the first traces; of a file that has gone since there is none. */
+/** Full reports of the first traces, one file open at a time. */
 async function* whole(
   { traces }: ManyReport,
   sources: Source[],

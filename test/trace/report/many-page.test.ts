@@ -5,6 +5,7 @@ import { ManyReportBuilder } from "#trace/analysis/many-report.ts";
 import { MEASURE_DEFAULTS, measure } from "#trace/analysis/metrics.ts";
 import { oneReport } from "#trace/analysis/one-report.ts";
 import type { ManyReport, OneReport } from "#trace/analysis/report-data.ts";
+import { pageName } from "#trace/report/page.ts";
 import { ReportBrowser } from "./browser.ts";
 import { HOSTILE } from "./rich-trace.ts";
 
@@ -131,6 +132,22 @@ test("a trace of the table is opened in the same page, has an address of its own
   expect(await page.locator(".table-row", { hasText: "run-12.trace" }).locator("a").count()).toBe(0);
   expect(requests).toHaveLength(1);
   await again.page.close();
+  await page.close();
+});
+
+test("pages of a folder lead from the index to each trace and back", async () => {
+  const index = await browser.file("index.html", report, { hasPages: true });
+  const one = await oneReport(
+    await madeTrace(attempt(3), { trace_id: "t3" }),
+    "run-03.trace",
+    MEASURE_DEFAULTS,
+  );
+  await browser.file(pageName(3), one, { up: "index.html" });
+  const { page } = await browser.open(index);
+  await page.locator(".table-body a", { hasText: "run-03.trace" }).click();
+  await expect.poll(() => page.locator("h1").innerText()).toBe("t3");
+  await page.keyboard.press("u");
+  await expect.poll(() => page.locator("h1").innerText()).toBe("30 traces");
   await page.close();
 });
 
