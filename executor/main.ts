@@ -1,6 +1,6 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import { DsecError } from "#core/errors.ts";
+import type { DsecError } from "#core/errors.ts";
 import { type Axis, axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
 import { toWire, type WireResources } from "#core/wire/common.ts";
 import type { EventsRequest, Lease } from "#core/wire/leases.ts";
@@ -13,6 +13,7 @@ import { Channels } from "./channel/channels.ts";
 import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
 import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
+import { FailureReporter, type LogEvent } from "./failure-reporter.ts";
 import { type Fetch, GatewayClient } from "./gateway-client.ts";
 import { imageNames, sendHeartbeats } from "./heartbeat.ts";
 import { type Identity, openIdentity } from "./identity.ts";
@@ -26,7 +27,7 @@ import { watchObservations } from "./observations.ts";
 import { Puller } from "./pull.ts";
 import { recoverAttempts } from "./recover.ts";
 import { renewLeases } from "./renew.ts";
-import { isPassing, untilAnswered } from "./retry.ts";
+import { untilAnswered } from "./retry.ts";
 import { type AttemptEvent, type RunParts, runAttempt } from "./run.ts";
 import { Collector } from "./trace/collector.ts";
 import { LiveTrajectories } from "./trace/live.ts";
@@ -51,8 +52,6 @@ export type ExecutorOptions = {
   /** Gives up the start, which otherwise waits for a gateway that does not answer. */
   signal?: AbortSignal;
 };
-
-export type LogEvent = { level: "info" | "warn" | "error"; message: string; [field: string]: unknown };
 
 export type Executor = {
   readonly executorId: string;
@@ -361,37 +360,6 @@ class RunningExecutor implements Executor {
     }
   }
 }
-
-/** Logs failures so that an outage is a line at its begin and one at its end, not one for each call. */
-class FailureReporter {
-  readonly #log: ExecutorOptions["log"];
-  #outageLoggedAtMs: number | null = null;
-
-  constructor(log: ExecutorOptions["log"]) {
-    this.#log = log;
-  }
-
-  readonly report = (error: unknown): void => {
-    const message = error instanceof Error ? error.message : String(error);
-    if (!isPassing(error)) {
-      this.#log({ level: "error", message, code: error instanceof DsecError ? error.code : undefined });
-      return;
-    }
-    const nowMs = performance.now();
-    if (this.#outageLoggedAtMs !== null && nowMs - this.#outageLoggedAtMs < OUTAGE_LOG_EVERY_MS) return;
-    this.#outageLoggedAtMs = nowMs;
-    this.#log({ level: "warn", message: `${message}; trying again`, code: error.code });
-  };
-
-  /** An answer came: where an outage was logged, so is its end. */
-  reached(): void {
-    if (this.#outageLoggedAtMs === null) return;
-    this.#outageLoggedAtMs = null;
-    this.#log({ level: "info", message: "the gateway answers again" });
-  }
-}
-
-const OUTAGE_LOG_EVERY_MS = 30_000;
 
 async function makeDirectories(dataDirectory: string) {
   const directories = {

@@ -7,7 +7,8 @@ import { isFinal } from "#core/task.ts";
 import type { Attestation } from "#core/wire/attestations.ts";
 import type { WireResources } from "#core/wire/common.ts";
 import type { Task, TaskRequest } from "#core/wire/tasks.ts";
-import { type Executor, type LogEvent, startExecutor } from "#executor/main.ts";
+import type { LogEvent } from "#executor/failure-reporter.ts";
+import { type Executor, startExecutor } from "#executor/main.ts";
 import type { AttemptEvent } from "#executor/run.ts";
 import { type Client, ISSUER, type TestGateway } from "#test/gateway/gateway-under-test.ts";
 
