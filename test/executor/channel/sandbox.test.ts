@@ -59,7 +59,12 @@ const tools: TaskRequest["tools"] = [
   {
     name: "who",
     kind: "exec",
-    command: ["sh", "-c", "ls /work /run/dsec 2>&1; cat /proc/net/dev | grep -c : ; echo $DSEC_TOOL"],
+    // The places of what an agent's sandbox is given are there, with nothing in them.
+    command: [
+      "sh",
+      "-c",
+      "ls /work; cat /run/dsec/* | wc -c; test -S /run/dsec/tool.sock || echo no socket; cat /proc/net/dev | grep -c : ; echo $DSEC_TOOL",
+    ],
   },
   { name: "broken", kind: "exec", command: ["sh", "-c", "echo why >&2; exit 3"] },
   {
@@ -134,7 +139,7 @@ dsec-tool exec --tool nope; echo "exit $?"
   const { out, err, events } = await agent(script, { tools: tools! });
   const lines = out.split("\n");
   expect(lines.slice(0, 2)).toEqual(["3.5", "$(id) ; x|; id|"]);
-  expect(out).toContain("ls: cannot access '/run/dsec'");
+  expect(lines.slice(2, 4)).toEqual(["0", "no socket"]);
   expect(out).not.toContain("hidden");
   expect(lines.slice(lines.indexOf("who"))).toEqual([
     "who",
