@@ -102,6 +102,8 @@ export const ERROR_STATUS = {
   NOT_REPLAYABLE: 422,
   /** A replayed agent asked for something else than what was recorded; details say what. */
   REPLAY_DIVERGED: 409,
+  /** An earlier attempt made the call and was lost within it: whether it did anything is not known here. */
+  CALL_OUTCOME_UNKNOWN: 409,
   TRACE_EXISTS: 409,
   TRACE_UNWRITABLE: 507,
   /** Only ever recorded: no write explains what a namespace holds. */

@@ -147,16 +147,11 @@ export class GatewayClient {
   }
 
   /**
-   * What was recorded of an earlier attempt of the task whose lease is held: the newest, or the one that is named.
+   * What was recorded of an earlier attempt of the task whose lease is held: the newest whose fence is below `before`.
    * OUTPUT_NOT_FOUND where there is none.
    */
-  async earlierTrace(
-    hold: Hold,
-    attempt: number | null,
-    signal: AbortSignal,
-  ): Promise<ReadableStream<Uint8Array>> {
-    const which = attempt === null ? "" : `&attempt=${attempt}`;
-    const path = `/v1/leases/${hold.lease_id}/trace?fence=${hold.fence}${which}`;
+  async earlierTrace(hold: Hold, before: number, signal: AbortSignal): Promise<ReadableStream<Uint8Array>> {
+    const path = `/v1/leases/${hold.lease_id}/trace?fence=${hold.fence}&before=${before}`;
     const waitMs = LIMITS.eventLogBytes / TRANSFER_BYTES_PER_MS;
     const response = await this.#call("GET", path, { signal, waitMs });
     return response.body ?? new Blob([]).stream();

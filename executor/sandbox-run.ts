@@ -12,6 +12,7 @@ import type { AttemptFolder } from "./attempt-folder.ts";
 import { measureFree } from "./capacity.ts";
 import type { Channel, ChannelRecord } from "./channel/channel.ts";
 import type { Channels } from "./channel/channels.ts";
+import type { AgentServices } from "./channel/services.ts";
 import { collectOutputs } from "./collect.ts";
 import { Egress } from "./egress/egress.ts";
 import { type Lived, wireText } from "./evidence.ts";
@@ -22,6 +23,7 @@ import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
 import { captureStream, type LiveSink } from "./output-stream.ts";
 import { planLaunch } from "./plan.ts";
+import { fastForward } from "./replay/fast-forward.ts";
 import type { Replay } from "./replay/replay.ts";
 import type { LiveTrajectories } from "./trace/live.ts";
 import { ProcessRecord } from "./trace/process-record.ts";
@@ -33,7 +35,8 @@ export type SandboxParts = {
   launcher: Pick<Launcher, "launch">;
   artifacts: ArtifactCache;
   channels: Channels;
-  client: Pick<GatewayClient, "policy">;
+  client: Pick<GatewayClient, "policy" | "earlierTrace">;
+  services: Pick<AgentServices, "memory">;
   dataDirectory: string;
   /** aborts when this executor ends, whatever is still to be delivered */
   closing: AbortSignal;
@@ -91,7 +94,9 @@ export async function runInSandbox(
     return paths;
   };
   const openDoors = async () => {
-    channel = await parts.channels.open(lease, folder.path, replay);
+    const again = replay ?? (await fastForward(lease, folder.path, parts, signal));
+    const persist = lease.spec.fast_forward ? () => parts.trajectories.sync(held.hold, signal) : null;
+    channel = await parts.channels.open(lease, folder.path, { replay: again, persist });
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
     egress = new Egress(lease, folder.path, channel, parts.client, signal);
     return { channel, egress };
@@ -160,8 +165,9 @@ async function followSandbox(
   const kill = () => sandbox.kill();
   signal.addEventListener("abort", kill);
   if (signal.aborted) kill();
-  // Nothing is to happen that cannot be recorded.
+  // Nothing is to happen that cannot be recorded, nor twice.
   channel.log.failed.catch(kill);
+  channel.failed.catch(kill);
   const cpu = SandboxCpu.open(sandbox.pid);
   channel.timings.watch(cpu);
   const record = new ProcessRecord(channel.log, channel.failures);
@@ -181,6 +187,7 @@ async function followSandbox(
     const stop = stopOf(held);
     if (stop === "lost" || stop === "released") throw stop;
     channel.log.checkRecorded();
+    channel.checkFollows();
     if (end.reason === "killed" && stop !== "cancelled") {
       throw new DsecError("LAUNCHER_LOST", `sandbox ${sandbox.id} was killed, and not by its executor`);
     }

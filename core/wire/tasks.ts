@@ -116,6 +116,11 @@ export const TaskSpecSchema = strict({
   memory: strict({ shared: z.array(MemoryGrantSchema).max(64).default([]) }).prefault({}),
   /** How much of what happens is recorded. */
   trace: TraceSpecSchema.prefault({}),
+  /**
+   * An attempt that follows one which was pre-empted or lost is first given what that one was given, and goes on live from
+   * there: no call that may have done something is made twice. For agents that do the same when they are given the same.
+   */
+  fast_forward: z.boolean().default(false),
   /** Further attempts after a fault of ours (lost executor, failed launch). A result is never retried. */
   retries: z.number().int().min(0).max(LIMITS.retriesMax).default(LIMITS.retriesDefault),
   priority: z.number().int().min(LIMITS.priorityMin).max(LIMITS.priorityMax).default(0),
@@ -136,6 +141,10 @@ export const TaskSpecSchema = strict({
       LIMITS.commandBytes,
     `command and env together must be at most ${LIMITS.commandBytes} characters`,
   )
+  .refine(({ fast_forward, trace }) => !fast_forward || trace.level === "full", {
+    path: ["fast_forward"],
+    message: "needs trace.level full: other levels keep no answers that could be given again",
+  })
   .superRefine(({ tools, tool_timeout_ms }, context) => {
     for (const name of unknownToolTimeouts(tools, tool_timeout_ms)) {
       const known = tools.map((tool) => tool.name).slice(0, 20);

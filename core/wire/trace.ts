@@ -30,7 +30,8 @@ export const TraceQuerySchema = z.strictObject({
     .default("false")
     .transform((text) => text === "true"),
 });
-export const LeaseTraceQuerySchema = z.strictObject({ fence, attempt, offset });
+/** `before` names the attempt by the fence of the one after it: those that were given back have the same number. */
+export const LeaseTraceQuerySchema = z.strictObject({ fence, attempt, offset, before: fence.optional() });
 
 export const TracePartQuerySchema = z.strictObject({ fence, offset });
 /** How many bytes of the trajectory are known. */

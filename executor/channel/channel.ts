@@ -65,6 +65,7 @@ export class Channel {
   readonly #watch: MemoryWatch;
   readonly #snapshots: MemorySnapshots;
   readonly #tools: ToolCalls;
+  readonly #replay: Replay | null;
   readonly #leave: () => Promise<void>;
   readonly #answering = new Set<Promise<Reply>>();
   #server: SocketServer | null = null;
@@ -74,9 +75,9 @@ export class Channel {
     lease: Lease,
     directory: string,
     parts: ChannelParts,
-    replay: Replay | null,
+    options: { replay: Replay | null; persist: (() => Promise<void>) | null },
   ): Promise<Channel> {
-    const channel = new Channel(lease, directory, parts, replay);
+    const channel = new Channel(lease, directory, parts, options);
     if (await channel.#watch.begin()) await channel.#snapshots.begin();
     channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
     return channel;
@@ -84,7 +85,12 @@ export class Channel {
 
   readonly #routes: Routes;
 
-  private constructor(lease: Lease, directory: string, parts: ChannelParts, replay: Replay | null) {
+  private constructor(
+    lease: Lease,
+    directory: string,
+    parts: ChannelParts,
+    { replay, persist }: Parameters<typeof Channel.open>[3],
+  ) {
     const { gateway, services, exec } = parts;
     const { spec, task_id: taskId } = lease;
     const id = sandboxId(lease);
@@ -107,13 +113,14 @@ export class Channel {
       replay?.seeMemory(event);
     });
     const records = new AgentRecords(log);
+    this.#replay = replay;
     this.socketPath = join(directory, SOCKET);
     this.log = log;
     this.failures = new Failures(log, services.memory, namespace);
     this.#watch = watch;
     this.#snapshots = snapshots;
     // Time that passes otherwise must not end a step that was in time.
-    this.#steps = new PlanSteps(log, replay === null ? spec.plan_step_timeout_ms : null);
+    this.#steps = new PlanSteps(log, replay?.mode === "whole" ? null : spec.plan_step_timeout_ms);
     this.observations = new ObservationQueue(log, replay);
     this.#completions = new Completions(log);
     const { timings } = this;
@@ -121,12 +128,12 @@ export class Channel {
     this.calls = new ProxiedCalls(gateway, hold, { log, completions: this.#completions, timings });
     this.recorded = new RecordedCalls({
       ...{ log, steps: this.#steps, watch, failures: this.failures, timings },
-      ...{ context: () => records.context, replay },
+      ...{ context: () => records.context, replay, persist },
     });
     this.environment = {
       DSEC_SEED: String(seedOf(taskId)),
       DSEC_STARTED_AT: String(this.recorded.wallUs),
-      ...(replay === null ? {} : { DSEC_REPLAY: "1" }),
+      ...(replay?.mode === "whole" ? { DSEC_REPLAY: "1" } : {}),
     };
     this.#tools = new ToolCalls(spec.tools, spec.tool_timeout_ms, {
       recorded: this.recorded,
@@ -148,7 +155,11 @@ export class Channel {
     const answer = createChannelRoutes({
       ...{ log, tools: this.#tools, calls: this.calls, steps: this.#steps, records, failures: this.failures },
       ...{ observations: this.observations, memoryAndMessages },
-      clock: () => ({ wall_us: this.recorded.wallUs, seed: seedOf(taskId), replaying: replay !== null }),
+      clock: () => ({
+        wall_us: this.recorded.wallUs,
+        seed: seedOf(taskId),
+        replaying: replay !== null && !replay.isLive,
+      }),
     });
     this.#routes = (exchange) => {
       const answering = answer(exchange).finally(() => this.#answering.delete(answering));
@@ -162,6 +173,16 @@ export class Channel {
       if (spec.job === null) await messages.endJob(busJob(member));
       else await messages.leave(busJob(member), member.member);
     };
+  }
+
+  /** Rejects where a fast-forward has left its record: then the attempt must end. */
+  get failed(): Promise<never> {
+    return this.#replay === null ? new Promise(() => {}) : this.#replay.failed;
+  }
+
+  /** @throws REPLAY_DIVERGED where that is so */
+  checkFollows(): void {
+    if (this.#replay?.mode === "fast_forward") this.#replay.check();
   }
 
   /** Something from outside, for the agent's next answer. */

@@ -1,6 +1,5 @@
 import type { Lease } from "#core/wire/leases.ts";
 import type { ObservationForLease } from "#core/wire/observations.ts";
-import type { Replay } from "../replay/replay.ts";
 import { Channel, type ChannelParts } from "./channel.ts";
 
 /** The channels of an executor's sandboxes, by the leases they run under. */
@@ -12,9 +11,16 @@ export class Channels {
     this.#parts = parts;
   }
 
-  /** @param replay answers in place of the world */
-  async open(lease: Lease, directory: string, replay: Replay | null = null): Promise<Channel> {
-    const channel = await Channel.open(lease, directory, this.#parts, replay);
+  /**
+   * @param options.replay answers in place of the world
+   * @param options.persist resolves once what was recorded outlives this executor, where that is needed
+   */
+  async open(
+    lease: Lease,
+    directory: string,
+    { replay = null, persist = null }: Partial<Parameters<typeof Channel.open>[3]> = {},
+  ): Promise<Channel> {
+    const channel = await Channel.open(lease, directory, this.#parts, { replay, persist });
     this.#open.set(keyOf(lease), channel);
     return channel;
   }

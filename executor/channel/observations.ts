@@ -19,12 +19,12 @@ export class ObservationQueue {
 
   /** Records who injected it, and keeps it for the next answer. One that came before is ignored: the gateway repeats. */
   inject(observation: Observation): void {
-    if (observation.seq <= this.#lastSeq) return;
-    this.#lastSeq = observation.seq;
+    if (observation.seq <= this.#lastSeq || this.#replay?.has(observation.seq)) return;
     this.#keep(observation);
   }
 
   #keep(observation: Observation): void {
+    this.#lastSeq = Math.max(this.#lastSeq, observation.seq);
     const { seq, from: source, at, content } = observation;
     const content_json = JSON.stringify(content);
     this.#log.append("observation", { state: "injected", observation: seq, source, at, content_json });

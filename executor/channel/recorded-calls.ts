@@ -1,12 +1,13 @@
-import { DsecError, type ErrorCode } from "#core/errors.ts";
+import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Retry } from "#core/wire/tools.ts";
 import type { RecordedCall } from "../replay/recording.ts";
-import { type Replay, recordedError } from "../replay/replay.ts";
+import { hasEffects, type Replay, recordedError, type Turn } from "../replay/replay.ts";
 import { pause } from "../retry.ts";
 import type { CallTimings } from "../trace/call-timings.ts";
 import type { Failures } from "../trace/failures.ts";
+import { detailsOf, isNetwork, isTimeout, missedDeadline } from "./call-failures.ts";
 import type { EventLog, MembersOf } from "./event-log.ts";
 import type { MemoryWatch } from "./memory-watch.ts";
 import type { PlanSteps } from "./steps.ts";
@@ -64,6 +65,7 @@ export class RecordedCalls {
   readonly #failures: Failures;
   readonly #timings: CallTimings;
   readonly #replay: Replay | null;
+  readonly #persist: (() => Promise<void>) | null;
   readonly #underWay = new Set<number>();
   readonly #closing = new AbortController();
   /** Tries that go on after their callers were answered. */
@@ -80,10 +82,13 @@ export class RecordedCalls {
     context: () => Digest | null;
     /** Answers in place of the world. */
     replay: Replay | null;
+    /** Resolves once what was recorded outlives this executor; null where nobody would go on from it. */
+    persist: (() => Promise<void>) | null;
   }) {
     this.#failures = parts.failures;
     this.#timings = parts.timings;
     this.#replay = parts.replay;
+    this.#persist = parts.persist;
     this.#last = (parts.replay?.nextNumber ?? 1) - 1;
     this.#wallUs = parts.log.startedWallUs;
     this.#log = parts.log;
@@ -146,9 +151,9 @@ export class RecordedCalls {
   async begin(members: StartMembers): Promise<{ number: number; before: Before }> {
     this.#log.checkRoom();
     if (this.#replay === null) return this.#begin(++this.#last, members, null);
-    let recorded: RecordedCall;
+    let turn: Turn;
     try {
-      recorded = await this.#replay.next(members, this.#closing.signal);
+      turn = await this.#replay.next(members, this.#closing.signal);
     } catch (error) {
       const { number, before } = await this.#begin(++this.#last, members, null);
       const { code, message: text } = failureOf(error);
@@ -161,7 +166,8 @@ export class RecordedCalls {
       });
       throw error;
     }
-    return this.#begin(recorded.start.call, members, recorded);
+    if (turn.kind === "live") return this.#begin(++this.#last, members, null);
+    return this.#begin(turn.call.start.call, members, turn.call);
   }
 
   async #begin(
@@ -175,7 +181,22 @@ export class RecordedCalls {
     this.#timings.begin(number);
     this.#underWay.add(number);
     const { tool = null, via } = members;
-    return { number, before: { memory, atMs: performance.now(), tool, via, step: around.step, recorded } };
+    const persists = this.#persist !== null && recorded === null && hasEffects(members);
+    const about = { tool, via, step: around.step, recorded, persists };
+    const before: Before = { memory, atMs: performance.now(), ...about };
+    // Whoever goes on from the record must know of the call before it can have done anything.
+    if (persists) await this.#persistBegin(number, before);
+    return { number, before };
+  }
+
+  async #persistBegin(number: number, before: Before): Promise<void> {
+    try {
+      await this.#persist!();
+    } catch (error) {
+      const { code, message: text } = failureOf(error);
+      await this.end(number, { ...before, persists: false }, { state: "failed", code, text, tries: 0 });
+      throw error;
+    }
   }
 
   /** Records how a call ended. Resolves with the milliseconds that it took, in a replay those that it took at first. */
@@ -192,12 +213,14 @@ export class RecordedCalls {
     const { via, step } = before;
     const error = errorOf(before, members);
     if (error !== null) await this.#failures.record({ ...error, via, call: number, step });
+    // And of its end before the agent goes on from it.
+    if (before.persists && !this.#closing.signal.aborted) await this.#persist!();
     return duration_us / 1000;
   }
 
   /** Microseconds since 1970 when the last answer was given, or the attempt began; in a replay that was at first. */
   get wallUs(): number {
-    return this.#replay?.wallUs ?? this.#wallUs;
+    return this.#replay === null || this.#replay.isLive ? this.#wallUs : this.#replay.wallUs;
   }
 
   /** In a replay, of a tool that ran again: why what it did is not what it did at first. */
@@ -333,6 +356,8 @@ export type Before = {
   step: number | null;
   /** The recorded call that this one is, in a replay. */
   recorded: RecordedCall | null;
+  /** That it began was made to outlive this executor, and its end is to be. */
+  persists: boolean;
 };
 
 /** What an end is an error of: a call that failed, or a declared tool that says it did. */
@@ -356,33 +381,8 @@ class Failure {
   }
 }
 
-const NETWORK = new Set<ErrorCode>(["GATEWAY_UNREACHABLE", "UPSTREAM_UNREACHABLE", "UPSTREAM_FAILED"]);
-
-function isNetwork(error: unknown): boolean {
-  return error instanceof DsecError && NETWORK.has(error.code);
-}
-
-function isTimeout(error: unknown): boolean {
-  return error instanceof DsecError && (error.code === "CALL_TIMED_OUT" || error.code === "TOOL_TIMED_OUT");
-}
-
-function missedDeadline(timeoutMs: number, tries: number): DsecError {
-  return new DsecError(
-    "TOOL_TIMED_OUT",
-    `no answer within ${timeoutMs} ms${tries === 1 ? "" : `, ${tries} times`}; give the tool more time or a fallback`,
-    { details: { timeout_ms: timeoutMs, tries } },
-  );
-}
-
 /** Longer than any sandbox lives, and what a timer takes (2^31 - 1 ms). */
 const FOREVER_MS = 2 ** 31 - 1;
-
-/** What an error tells programs beside its text, for a replay to tell it again; null where there is nothing, or very much. */
-export function detailsOf(error: unknown): string | null {
-  if (!(error instanceof DsecError) || error.details === undefined) return null;
-  const text = JSON.stringify(error.details);
-  return text.length <= LIMITS.recordedArgumentsBytes ? text.toWellFormed() : null;
-}
 
 /** What events say of a failure: the text of what we did not foresee may hold a secret. */
 export function failureOf(error: unknown): { code: string; message: string } {

@@ -20,16 +20,10 @@ import {
   toolArguments,
 } from "../tools/exec-tool.ts";
 import type { CallTimings, SerializationTime } from "../trace/call-timings.ts";
+import { detailsOf } from "./call-failures.ts";
 import { collectBody, header, outgoingCall, outputText, type ToolInput } from "./http-tool.ts";
 import type { OutgoingCall, ProxiedCalls } from "./proxied-calls.ts";
-import {
-  type Before,
-  type CallEnd,
-  detailsOf,
-  type RecordedCalls,
-  type StartMembers,
-  type Tried,
-} from "./recorded-calls.ts";
+import type { Before, CallEnd, RecordedCalls, StartMembers, Tried } from "./recorded-calls.ts";
 import {
   executedOutput,
   factsAgain,

@@ -4,15 +4,10 @@ import { LIMITS } from "#core/limits.ts";
 import type { CompiledPolicy } from "#core/policy/compile.ts";
 import type { Denied } from "#core/policy/decide.ts";
 import type { Target } from "#core/policy/url.ts";
+import { detailsOf } from "../channel/call-failures.ts";
 import type { EventLog } from "../channel/event-log.ts";
 import type { OpenCall, OpenTunnel, ProxiedCalls } from "../channel/proxied-calls.ts";
-import {
-  detailsOf,
-  type EndMembers,
-  type RecordedCalls,
-  type StartMembers,
-  type ToldEnd,
-} from "../channel/recorded-calls.ts";
+import type { EndMembers, RecordedCalls, StartMembers, ToldEnd } from "../channel/recorded-calls.ts";
 import { recordedError } from "../replay/replay.ts";
 import type { CallPort, EgressAnswer, EgressCall, EgressWebSocket, Fields } from "./call-port.ts";
 import type { CurrentPolicy } from "./current-policy.ts";

@@ -39,6 +39,8 @@ export type Recording = {
   streams: { stdout: StreamRecord; stderr: StreamRecord };
   /** How the command ended; null where the record breaks off before. */
   end: { exit_code: number | null; signal: number | null; reason: string | null } | null;
+  /** The last event by which the agent did something; what came after it, its sandbox's end brought about. */
+  lastActSeq: number;
   /** Why this cannot be replayed; empty where it can. */
   obstacles: string[];
 };
@@ -96,6 +98,11 @@ async function recordingOf(file: string, segment: TraceSegment): Promise<Recordi
   return reader.recording(file);
 }
 
+const ACTS = new Set<TraceEvent["type"]>([
+  ...(["tool_call_start", "memory_read", "memory_write", "message", "output"] as const),
+  ...(["context", "reward", "token_logit"] as const),
+]);
+
 class RecordingReader {
   readonly #header: TraceHeader;
   readonly #calls = new Map<number, RecordedCall>();
@@ -110,6 +117,7 @@ class RecordingReader {
   #memory: "unseen" | "seen" = "unseen";
   #end: Recording["end"] = null;
   #ends = 0;
+  #lastActSeq = 0;
 
   constructor(header: TraceHeader) {
     this.#header = header;
@@ -123,6 +131,7 @@ class RecordingReader {
   }
 
   see(event: TraceEvent): void {
+    if (ACTS.has(event.type)) this.#lastActSeq = event.seq;
     switch (event.type) {
       case "tool_call_start":
         if (event.passage !== null) {
@@ -180,10 +189,11 @@ class RecordingReader {
       calls: [...this.#calls.values()],
       memoryJson: this.#memoryJson,
       reads: this.#reads,
-      observations: this.#observations,
+      observations: [...this.#observations, ...this.#ungiven()],
       steps: this.#steps,
       streams: { stdout: this.#streams.stdout.record(), stderr: this.#streams.stderr.record() },
       end: this.#end,
+      lastActSeq: this.#lastActSeq,
       obstacles: [...this.#obstacles],
     };
   }
@@ -226,6 +236,13 @@ class RecordingReader {
       return;
     }
     this.#observations.push({ observation, call: event.call, ends: this.#ends });
+  }
+
+  /** What had come and was not given yet: due once the record is at its end. */
+  #ungiven(): GivenObservation[] {
+    const given = new Set(this.#observations.map(({ observation }) => observation.seq));
+    const rest = [...this.#injected.values()].filter(({ seq }) => !given.has(seq));
+    return rest.map((observation) => ({ observation, call: null, ends: Number.POSITIVE_INFINITY }));
   }
 
   #seeMemory({

@@ -21,7 +21,17 @@ export type Divergence = {
 /** A call that is kept waiting, so that somebody can look: what the agent asks, and what it will be given. */
 export type Held = { call: RecordedCall };
 
+/** What a replayed agent gets: a recorded answer, the world's, or the news that nobody knows what became of the call. */
+export type Turn = { kind: "recorded"; call: RecordedCall } | { kind: "live" };
+
+/**
+ * `whole`: nothing but the record. `fast_forward`: what the record does not have is asked of the world, once nothing is left in
+ * it that would be done a second time.
+ */
+export type ReplayMode = "whole" | "fast_forward";
+
 export type ReplayOptions = {
+  mode: ReplayMode;
   /** The first call that is kept waiting; null where none is. */
   holdAt: number | null;
   /** Is asked at each call that is kept waiting; the call goes on once it resolves, and holds again at `holdAt`. */
@@ -70,12 +80,13 @@ export class Replay {
   /**
    * The recorded call that this one is, which is taken by it.
    * @param signal gives up waiting for its turn
-   * @throws REPLAY_DIVERGED
+   * @throws REPLAY_DIVERGED; CALL_OUTCOME_UNKNOWN in a fast-forward, where the call was under way when the record broke off
    */
-  async next(given: StartMembers, signal: AbortSignal): Promise<RecordedCall> {
+  async next(given: StartMembers, signal: AbortSignal): Promise<Turn> {
     const giveUpAtMs = performance.now() + LIMITS.replayOrderMs;
     for (;;) {
       if (this.#divergence !== null) throw errorOf(this.#divergence);
+      if (this.isLive) return { kind: "live" };
       const same = this.#waiting.filter(({ start }) => differing(start, given).length === 0);
       const match = same.find((call) => this.#isDue(call));
       if (match !== undefined) {
@@ -83,11 +94,19 @@ export class Replay {
         this.#begun++;
         this.#options.onCall(this.#begun);
         this.#progressed();
-        return this.#hold(match, signal);
+        await this.#hold(match, signal);
+        return this.#options.mode === "whole" || this.#wasAnswered(match)
+          ? { kind: "recorded", call: match }
+          : again(match);
       }
       const leftMs = giveUpAtMs - performance.now();
-      if (same.length === 0 || leftMs <= 0) throw this.#divergedAt(given);
-      await Promise.race([this.#moved.promise, pause(leftMs, signal)]);
+      if (same.length === 0 || leftMs <= 0) {
+        if (this.#options.mode === "whole" || this.#waiting.some(({ start }) => hasEffects(start))) {
+          throw this.#divergedAt(given);
+        }
+        // What is left would only be looked at again.
+        this.#waiting.length = 0;
+      } else await Promise.race([this.#moved.promise, pause(leftMs, signal)]);
     }
   }
 
@@ -105,16 +124,23 @@ export class Replay {
 
   /** What is to be given now: with the answer to a call, or where the agent asks for it. */
   observationsFor(call: number | null): Observation[] {
-    const due = this.#observations.filter((given) =>
-      call === null ? given.call === null && given.ends <= this.#ends : given.call === call,
-    );
+    const isDue = (given: Recording["observations"][number]) =>
+      call === null ? given.call === null && given.ends <= this.#ends : given.call === call;
+    const due = this.#observations.filter((given) => this.isLive || isDue(given));
     for (const given of due) this.#observations.splice(this.#observations.indexOf(given), 1);
     return due.map(({ observation }) => observation);
+  }
+
+  /** Whether the observation is in the record, and comes when its time is there. */
+  has(seq: number): boolean {
+    return this.#observations.some(({ observation }) => observation.seq === seq);
   }
 
   /** The task's memory is real; what it reads must be what it read. */
   seeMemory(event: MemoryEvent): void {
     const { op, key } = event;
+    // Where it leads to other calls, those diverge.
+    if (this.#options.mode === "fast_forward") return;
     if (op !== "get" && op !== "list" && op !== "search") return;
     const expected = this.#reads.get(keyOfRead(event))?.shift();
     const given = { op, key, value: event.old };
@@ -145,7 +171,7 @@ export class Replay {
     { start, end }: RecordedCall,
     members: Pick<CallEnd, "state" | "output_digest" | "exit_code">,
   ): DsecError | null {
-    if (end === null) return null;
+    if (end === null || this.#options.mode === "fast_forward") return null;
     const { state, output_digest, exit_code } = end;
     const recorded = { state, output_digest, exit_code };
     const differ = (["state", "output_digest", "exit_code"] as const).filter(
@@ -177,9 +203,29 @@ export class Replay {
     });
   }
 
+  /** Whether the world answers: in a fast-forward, once the record is at its end. */
+  get isLive(): boolean {
+    return this.#options.mode === "fast_forward" && this.#divergence === null && this.#waiting.length === 0;
+  }
+
+  get mode(): ReplayMode {
+    return this.#options.mode;
+  }
+
   /** Resolves at the first divergence. */
   get diverged(): Promise<Divergence> {
     return this.#diverged.promise;
+  }
+
+  /** Rejects at a fast-forward's first divergence: nobody else ends it. */
+  get failed(): Promise<never> {
+    if (this.#options.mode === "whole") return new Promise(() => {});
+    return this.#diverged.promise.then((divergence) => Promise.reject(errorOf(divergence)));
+  }
+
+  /** @throws REPLAY_DIVERGED */
+  check(): void {
+    if (this.#divergence !== null) throw errorOf(this.#divergence);
   }
 
   get divergence(): Divergence | null {
@@ -211,7 +257,13 @@ export class Replay {
     return this.#waiting.every(({ end }) => end === null || end.seq > start.seq);
   }
 
-  async #hold(call: RecordedCall, signal: AbortSignal): Promise<RecordedCall> {
+  /** A call that its sandbox's end cut off was not: nobody knows what became of it. */
+  #wasAnswered({ end }: RecordedCall): boolean {
+    if (end === null) return false;
+    return end.state !== "cancelled" || end.seq < this.recording.lastActSeq;
+  }
+
+  async #hold(call: RecordedCall, signal: AbortSignal): Promise<void> {
     if (this.#holdAt !== null && call.start.call >= this.#holdAt) {
       this.#holdAt = null;
       const held = this.#options.onHeld({ call }).then(({ holdAt }) => {
@@ -219,7 +271,6 @@ export class Replay {
       });
       await Promise.race([held, aborted(signal)]);
     }
-    return call;
   }
 
   #divergedAt(given: StartMembers): DsecError {
@@ -261,6 +312,27 @@ export class Replay {
     this.#moved.resolve();
     this.#moved = Promise.withResolvers();
   }
+}
+
+/**
+ * Whether a call may do something in the world. Tools run in sandboxes without a network, so that only calls of HTTP do;
+ * which of them only read is in their declaration or their method (RFC 9110 section 9.2.1).
+ */
+export function hasEffects({ kind, read_only, method }: StartMembers): boolean {
+  return kind === "http" && read_only !== true && !SAFE.has(method ?? "");
+}
+
+const SAFE = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
+
+/** A call within which the record broke off. @throws CALL_OUTCOME_UNKNOWN where it may have done something */
+function again({ start }: RecordedCall): Turn {
+  if (!hasEffects(start)) return { kind: "live" };
+  const { call, tool, method, url, wall_us } = start;
+  throw new DsecError(
+    "CALL_OUTCOME_UNKNOWN",
+    `call ${call} (${nameOf(start)}) was under way when an earlier attempt was lost: it may or may not have been carried out; look before you make it again`,
+    { details: { call, tool, method, url, begun_at: new Date(wall_us / 1000).toISOString() } },
+  );
 }
 
 /** The error that the agent was told of. */

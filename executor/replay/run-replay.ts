@@ -8,7 +8,6 @@ import { digestOf } from "#core/json.ts";
 import type { Outcome } from "#core/task.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Output, TaskSpec } from "#core/wire/tasks.ts";
-import { parseTree } from "#trace/exchange/json-tree.ts";
 import { ArtifactCache, type FetchArtifact } from "../artifact-cache.ts";
 import { AttemptFolder } from "../attempt-folder.ts";
 import { Channels } from "../channel/channels.ts";
@@ -23,6 +22,7 @@ import { Collector } from "../trace/collector.ts";
 import { LiveTrajectories } from "../trace/live.ts";
 import { type Recording, readRecording, recordedSpec, type StreamRecord } from "./recording.ts";
 import { type Divergence, type Held, Replay } from "./replay.ts";
+import { restoreMemory } from "./restore-memory.ts";
 
 export type ReplaySettings = {
   /** Whence the task's inputs come. */
@@ -94,7 +94,7 @@ export async function runReplay(recording: Recording, settings: ReplaySettings):
       name === "host"
         ? ({ kind: "host" } as const)
         : ({ kind: "erofs", path: (await (await ImageStore.open(imagesOf)).find(name)).path } as const);
-    await restoreMemory(services, recording, lease);
+    await restoreMemory(services.memory, recording, lease);
 
     const held = new Leases().add(lease, performance.now());
     const stop = () => held.stopped.abort("cancelled");
@@ -110,6 +110,7 @@ export async function runReplay(recording: Recording, settings: ReplaySettings):
     const looking = Promise.withResolvers<never>();
     looking.promise.catch(() => {}); // told below
     const replay = new Replay(recording, {
+      mode: "whole",
       holdAt: settings.holdAt,
       realTime: settings.realTime,
       onHeld: async (at) => {
@@ -158,7 +159,8 @@ export async function runReplay(recording: Recording, settings: ReplaySettings):
           sink: (_hold, stream) => ({ data: (_offset, bytes) => said[stream].push(bytes), truncated() {} }),
         },
         trajectories: new LiveTrajectories({ sendTrajectory: nothingIsSent }, AbortSignal.abort()),
-        client: { policy: async () => lease.spec.policy },
+        client: { policy: async () => lease.spec.policy, earlierTrace: nothingIsSent },
+        services,
       },
       replay,
     ).finally(() => clearTimeout(lastWords));
@@ -226,23 +228,6 @@ function leaseOf(recording: Recording, image: string | undefined): Lease {
     ...{ ttl_ms: Number.MAX_SAFE_INTEGER, expires_at: new Date(8.64e15).toISOString() },
     ...{ spec, spec_digest: spec_digest ?? digestOf(hash("sha256", "", "buffer")) },
   };
-}
-
-/** Before anybody listens: what was there is not written by the agent. */
-async function restoreMemory(
-  services: AgentServices,
-  { memoryJson }: Recording,
-  lease: Lease,
-): Promise<void> {
-  if (memoryJson === null) return;
-  const tree = parseTree(memoryJson);
-  if (tree.kind !== "object")
-    throw new DsecError("NOT_REPLAYABLE", "its memory at the start is no JSON object");
-  const identity = {
-    ...{ taskId: lease.task_id as TaskId, sandboxId: sandboxId(lease), owner: lease.key_id, grants: [] },
-  };
-  const view = services.memory.view(identity);
-  for (const { name, value } of tree.members) await view.put(name, memoryJson.slice(value.start, value.end));
 }
 
 const unreachable = (): never => {

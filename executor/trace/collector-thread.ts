@@ -133,6 +133,10 @@ function take(record: RingRecord, nowMs: number): void {
   if (kind === RECORD.end) {
     recorded?.end();
     open.delete(slot);
+  } else if (kind === RECORD.flush) {
+    // Where the disk refuses, "failed" was told before.
+    recorded?.flush(nowMs);
+    tell({ type: "flushed", slot });
   } else if (kind !== RECORD.open) recorded?.add(record, nowMs);
   else {
     try {

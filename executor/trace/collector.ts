@@ -130,6 +130,10 @@ export class Collector {
     }
     const recording = this.#recordings.get(message.slot);
     if (recording === undefined) return;
+    if (message.type === "flushed") {
+      recording.onFlushed();
+      return;
+    }
     if (message.type === "failed") {
       this.#lost += message.lost === 0 ? 0 : 1;
       recording.onFailed(message.message);
@@ -182,6 +186,8 @@ export class Recording {
   readonly #slot: Slot;
   readonly #sealed = Promise.withResolvers<KeptTrace>();
   readonly #failed = Promise.withResolvers<never>();
+  /** Those who wait, in the order in which they are answered. */
+  #flushes: (() => void)[] = [];
   #state: "open" | "ending" | "ended" = "open";
   #failure: DsecError | null = null;
 
@@ -213,6 +219,15 @@ export class Recording {
     return this.#slot.flushedBytes();
   }
 
+  /** Resolves once everything that was recorded until now is in the trajectory. @throws STORE_UNAVAILABLE */
+  async flush(): Promise<void> {
+    if (this.#state !== "open") return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#flushes.push(resolve);
+    this.#slot.push(RECORD.flush, 0, NO_BYTES, true);
+    await Promise.race([promise, this.#failed.promise]);
+  }
+
   get isEnding(): boolean {
     return this.#state === "ending";
   }
@@ -238,9 +253,15 @@ export class Recording {
     this.#failed.reject(this.#failure);
   }
 
+  /** For the collector. */
+  onFlushed(): void {
+    this.#flushes.shift()?.();
+  }
+
   /** For the collector: the trajectory is closed, and becomes a trace by this. */
   onClosed(sealing: Promise<SealedTrace>): void {
     this.#state = "ended";
+    for (const flushed of this.#flushes.splice(0)) flushed();
     this.#slot.hold(false);
     sealing.then(
       (trace) => this.#sealed.resolve({ ...trace, path: this.tracePath }),

@@ -3,6 +3,7 @@ import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import { type GatewayClient, isLeaseLost } from "../gateway-client.ts";
+import { untilAnswered } from "../retry.ts";
 import type { Recording } from "./collector.ts";
 
 /** A sandbox that ends sooner is known by its trace; nothing of it is sent before. */
@@ -14,7 +15,8 @@ type Live = {
   recording: Recording;
   beganAtMs: number;
   sentBytes: number;
-  state: "idle" | "sending" | "lost";
+  sending: Promise<void> | null;
+  state: "held" | "lost";
 };
 
 /**
@@ -36,13 +38,34 @@ export class LiveTrajectories {
 
   /** Until what is returned is called. */
   follow(hold: Hold, recording: Recording): () => void {
-    const live: Live = { hold, recording, beganAtMs: performance.now(), sentBytes: 0, state: "idle" };
+    const live: Live = {
+      hold,
+      recording,
+      beganAtMs: performance.now(),
+      sentBytes: 0,
+      sending: null,
+      state: "held",
+    };
     this.#live.add(live);
     if (!this.#signal.aborted) this.#timer ??= setInterval(() => this.#sendAll(), EVERY_MS).unref();
     return () => {
       this.#live.delete(live);
       if (this.#live.size === 0) this.#stop();
     };
+  }
+
+  /**
+   * Sends everything that was recorded until now, and resolves once the gateway has it: for what must be known there before
+   * anything else happens. Rejects where it cannot be sent, with LEASE_LOST and the like, or with the signal's reason.
+   */
+  async sync(hold: Hold, signal: AbortSignal): Promise<void> {
+    const live = [...this.#live].find((one) => one.hold === hold);
+    if (live === undefined) throw new DsecError("INTERNAL", `nothing is recorded for ${hold.lease_id}`);
+    await live.recording.flush();
+    const { flushedBytes } = live.recording;
+    while (live.sentBytes < flushedBytes) {
+      await untilAnswered(() => this.#send(live), { signal });
+    }
   }
 
   #stop(): void {
@@ -53,22 +76,31 @@ export class LiveTrajectories {
   #sendAll(): void {
     const nowMs = performance.now();
     for (const live of this.#live) {
-      if (live.state !== "idle" || nowMs - live.beganAtMs < BEGIN_AFTER_MS) continue;
-      if (live.recording.flushedBytes > live.sentBytes) void this.#send(live);
+      const isIdle = live.state === "held" && live.sending === null;
+      if (!isIdle || nowMs - live.beganAtMs < BEGIN_AFTER_MS) continue;
+      // What cannot be sent now is sent with the next.
+      if (live.recording.flushedBytes > live.sentBytes) this.#send(live).catch(() => {});
     }
   }
 
-  async #send(live: Live): Promise<void> {
-    live.state = "sending";
+  /** One part after the other: who comes meanwhile waits with who sends. */
+  #send(live: Live): Promise<void> {
+    live.sending ??= this.#sendNow(live).finally(() => {
+      live.sending = null;
+    });
+    return live.sending;
+  }
+
+  async #sendNow(live: Live): Promise<void> {
     try {
       const { trajectoryPath, flushedBytes } = live.recording;
       await sendTrajectory(trajectoryPath, live.sentBytes, flushedBytes, async (offset, bytes) => {
         live.sentBytes = await this.#client.sendTrajectory(live.hold, offset, bytes, this.#signal);
         return live.sentBytes;
       });
-      live.state = "idle";
     } catch (error) {
-      live.state = isLeaseLost(error) ? "lost" : "idle";
+      if (isLeaseLost(error)) live.state = "lost";
+      throw error;
     }
   }
 }

@@ -7,7 +7,7 @@ import type { SealedTrace } from "#trace/node/files.ts";
  * Kinds of records in the ring. Those from 0 on are events, by their place in EVENT_TYPES; the others are said of a
  * recording as a whole, and stand in the ring too, so that each comes after all that was recorded before it.
  */
-export const RECORD = { open: 0x100, end: 0x101, stop: 0x102 } as const;
+export const RECORD = { open: 0x100, end: 0x101, stop: 0x102, flush: 0x103 } as const;
 
 const KINDS = new Map(EVENT_TYPES.map((type, kind) => [type, kind]));
 
@@ -26,6 +26,8 @@ export type CollectorSetup = {
 
 export type CollectorMessage =
   | { type: "ready" }
+  /** What was recorded before it was asked for is in the trajectory's file. */
+  | { type: "flushed"; slot: number }
   /** Nothing of this recording can be written at the moment; `lost` counts its events that never will be. */
   | { type: "failed"; slot: number; message: string; lost: number }
   /** It had never been flushed, so its file is a trace as it stands. */

@@ -105,7 +105,7 @@ export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag: "leases",
       summary: "Download what was recorded of an earlier attempt",
       description:
-        "For the executor that holds the task now: the newest attempt before its own, or the one that `attempt` names. The same bytes and headers as for the task's owner.",
+        "For the executor that holds the task now: the newest attempt before its own, or before the fence `before`, or the one that `attempt` names. The same bytes and headers as for the task's owner.",
       access: ["executor"],
       params: LeaseParams,
       query: LeaseTraceQuerySchema,
@@ -113,7 +113,8 @@ export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
     },
     async (c, { caller, params, query }) => {
       const { taskId, fence } = await store.findLease(caller.executorId, holdOf(params.id, query.fence));
-      const earlier = (await recordings(taskId, null)).filter((recording) => recording.fence < fence);
+      const before = Math.min(fence, query.before ?? fence);
+      const earlier = (await recordings(taskId, null)).filter((recording) => recording.fence < before);
       return send(c, taskId, wanted(taskId, earlier, query.attempt), query.offset);
     },
   );

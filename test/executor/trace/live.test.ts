@@ -129,7 +129,7 @@ test("what a lost executor had recorded is with the gateway, and its task's next
   while (lease === undefined) [lease] = await second.acquire({ free, max_leases: 1, wait_ms: 5_000 }, signal);
   expect(lease.task_id).toBe(id);
   const parts: Uint8Array[] = [];
-  for await (const part of await second.earlierTrace(lease, null, signal)) parts.push(part);
+  for await (const part of await second.earlierTrace(lease, lease.fence, signal)) parts.push(part);
   const earlier = await readTrace(Buffer.concat(parts));
   expect(earlier.header).toMatchObject({ lease_id: leaseId, attempt: 1 });
   const said = earlier.events.flatMap((event) =>

@@ -126,6 +126,10 @@ test("an executor whose lease is another's can send nothing, and the one that ha
   expect([answer.headers.get("dsec-attempt"), await answer.text()]).toEqual(["1", "done by the first"]);
   expect(await (await other.send("GET", `${path}&attempt=1&offset=8`)).text()).toBe("the first");
   expect(await other.refused("GET", `${path}&attempt=2`)).toMatchObject({ code: "OUTPUT_NOT_FOUND" });
+  expect(await (await other.send("GET", `${path}&before=${next.fence}`)).text()).toBe("done by the first");
+  expect(await other.refused("GET", `${path}&before=${lease.fence}`)).toMatchObject({
+    code: "OUTPUT_NOT_FOUND",
+  });
   expect((await executor.refused("GET", path)).code).toMatch(/^LEASE_/);
   expect(
     (await other.refused("GET", `/v1/leases/${next.lease_id}/trace?fence=${next.fence + 1}`)).code,
