@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
+import type { Executor } from "#executor/main.ts";
 import { listFolder, readStart } from "#executor/replay/look.ts";
 import { type Recording, readRecording } from "#executor/replay/recording.ts";
 import { type ReplayEnd, type ReplaySettings, runReplay } from "#executor/replay/run-replay.ts";
@@ -14,6 +15,7 @@ import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-
 
 let proxy: TestProxy;
 let rig: Rig;
+let executor: Executor;
 let url: string;
 let port: number;
 let folder: string;
@@ -31,7 +33,7 @@ beforeAll(async () => {
     else response.writeHead(200, { "content-type": "application/json" }).end(`{"effect": ${effects}.0}`);
   }));
   rig = await Rig.open(proxy.gateway);
-  await rig.start();
+  executor = await rig.start();
 });
 afterAll(async () => {
   await rig?.[Symbol.asyncDispose]();
@@ -232,6 +234,24 @@ dsec-tool exec --tool act --input '{"a":1}'
     members: ["value"],
     given: { op: "get", key: "plan" },
   });
+});
+
+test("memory begins as an earlier attempt left it", async () => {
+  const { recording, stdout } = await recorded(
+    `
+dsec-tool memory get left 2> /dev/null || { dsec-tool memory set left '{"n": [1.0, "ü"]}'; echo left; sleep 60; }
+dsec-tool memory set left 2; dsec-tool memory get left
+`,
+    { retries: 1 },
+    async (taskId) => {
+      await rig.begun(taskId);
+      await executor.close();
+      executor = await rig.start();
+    },
+  );
+  expect(stdout).toBe('{"n":[1.0,"ü"]}\n2\n');
+  expect(recording.memoryJson).toBe('{"left":{"n":[1.0,"ü"]}}');
+  expect(await replayed(recording)).toMatchObject(equal);
 });
 
 test("an agent is kept waiting at a call, where its memory and files can be looked at and links lead nowhere", async () => {
