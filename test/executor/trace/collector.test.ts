@@ -44,7 +44,7 @@ function leaseOf(number: number): Lease {
 
 const output = (text: string, offset = 0) => ({ stream: "stdout" as const, offset, data: Buffer.from(text) });
 
-test("events of many sandboxes at once, faster than the ring is emptied, all come to their traces in order", async () => {
+test("events of many sandboxes at once, many times what the ring holds, all come to their traces in order", async () => {
   const logs = Array.from({ length: 20 }, (_, n) => EventLog.open(collector, directory, leaseOf(n)));
   const filler = "x".repeat(2_000);
   const each = 2_500;
@@ -53,10 +53,9 @@ test("events of many sandboxes at once, faster than the ring is emptied, all com
   }
   const traces = await Promise.all(logs.map((log) => log.seal()));
   const counters = collector.counters();
-  // 20 opened, 20 ended; 100 MB went through 16 MiB, so that somebody had to wait.
+  // 20 opened, 20 ended; how often somebody had to wait is the machine's affair (test/native/ring.test.ts makes it).
   expect(counters).toMatchObject({ produced: 20 * each + 40, collected: 20 * each + 40, lost: 0 });
   expect(counters.producedBytes).toBeGreaterThan(4 * LIMITS.recorderRingBytes);
-  expect(counters.waits).toBeGreaterThan(0);
   for (const [n, trace] of traces.entries()) {
     const { events, chain_head } = await readTrace(await readFile(trace.path));
     expect(chain_head).toBe(logs[n]!.head);

@@ -94,7 +94,8 @@ test("what a lost executor had recorded is with the gateway, and its task's next
   const task = await rig.get(id);
   const holds = await gateway.store.listTrajectories(id as never, null);
   expect(holds).toMatchObject([{ attempt: 1, held: true }]);
-  // Its lease is ended under it, as by its time; a second executor takes the task up.
+  // Its lease is ended under it, as by its time; a second executor takes the task up, for the first pulls no more.
+  await gateway.store.drainExecutor(task.executor_id as never);
   const [file] = (await trajectoriesIn(join(rig.directory, "data/traces"))).filter((name) =>
     name.includes(id),
   );
