@@ -195,7 +195,7 @@ test("the example tasks end as they must, each verified offline from its folder"
   expect(await mountsWith(join(folder, "demo"))).toEqual([]);
 });
 
-test("a running task is told what to observe, and its events, receipts and policy can be looked at and changed", async () => {
+test("a running task is told what to observe, and its trace, receipts and policy can be looked at and changed", async () => {
   const submitted = await inFolder(["task", "submit", "--", "dsec-tool", "observe", "--wait", "20000"]);
   const id = submitted.stdout.toString().trim();
   expect((await inFolder(["task", "policy", id, "-"], { stdin: '{"rules":[{"host":"a.test"}]}' })).code).toBe(
@@ -206,10 +206,12 @@ test("a running task is told what to observe, and its events, receipts and polic
   expect((await inFolder(["task", "observe", id, '{"hint":"look again"}'])).code).toBe(0);
   const logs = await inFolder(["task", "logs", id]);
   expect(logs.stdout.toString()).toContain("look again");
-  const events = await inFolder(["task", "events", id, "--json"]);
+  const events = await inFolder(["trace", "tail", id, "--json"]);
   expect(JSON.parse(events.stdout.toString())).toContainEqual(
     expect.objectContaining({ type: "observation" }),
   );
+  expect((await inFolder(["task", "trace", id, "-o", "observed.trace"])).code).toBe(0);
+  expect((await inFolder(["trace", "validate", "observed.trace"])).code).toBe(0);
   expect(JSON.parse((await inFolder(["task", "receipts", id, "--json"])).stdout.toString())).toEqual([]);
 });
 
