@@ -67,6 +67,28 @@ export type ReplayEnd = {
   outputs: Output[];
 };
 
+/** What replays on one host share: the launcher of their sandboxes, and who writes their traces. */
+export type ReplayHost = { launcher: LauncherKeeper; collector: Collector; close(): Promise<void> };
+
+/** @throws HOST_UNSUITABLE */
+export async function openReplayHost(): Promise<ReplayHost> {
+  const directory = await mkdtemp(join(tmpdir(), "dsec-replay-"));
+  const opened: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })];
+  const close = async () => {
+    for (const closeOne of opened.splice(0).reverse()) await closeOne();
+  };
+  try {
+    const launcher = await LauncherKeeper.start({ stateDirectory: directory }, () => {});
+    opened.push(() => launcher.close());
+    const collector = await Collector.start();
+    opened.push(() => collector.close());
+    return { launcher, collector, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
 const MEMORY_SHOWN_BYTES = 16 * 1024 * 1024;
 /** After a divergence, until the sandbox is ended: the agent may still say what it thinks of it. */
 const LAST_WORDS_MS = 1_000;
@@ -74,20 +96,20 @@ const LAST_WORDS_MS = 1_000;
 /**
  * Runs a recorded command again in a sandbox of its own, with a channel that answers from the trace. There is no gateway:
  * nothing that it does can reach the world.
- * @throws NOT_REPLAYABLE before anything is run; HOST_UNSUITABLE, IMAGE_NOT_FOUND; what fetching an input throws
+ * @throws NOT_REPLAYABLE before anything is run; IMAGE_NOT_FOUND; what fetching an input throws
  */
-export async function runReplay(recording: Recording, settings: ReplaySettings): Promise<ReplayEnd> {
+export async function runReplay(
+  recording: Recording,
+  { launcher, collector }: Omit<ReplayHost, "close">,
+  settings: ReplaySettings,
+): Promise<ReplayEnd> {
   checkReplayable(recording);
   const lease = leaseOf(recording, settings.image);
   const directory = await mkdtemp(join(tmpdir(), "dsec-replay-"));
   const opened: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })];
   try {
-    const launcher = await LauncherKeeper.start({ stateDirectory: join(directory, "launcher") }, () => {});
-    opened.push(() => launcher.close());
     const services = await AgentServices.open({ dataDirectory: directory });
     opened.push(() => services.close());
-    const collector = await Collector.start();
-    opened.push(() => collector.close());
     const { fetchArtifact, imagesOf } = settings;
     const artifacts = await ArtifactCache.open(join(directory, "artifacts"), fetchArtifact);
     const findImage = async (name: string) =>

@@ -12,6 +12,7 @@ import type { Divergence } from "#executor/replay/replay.ts";
 import {
   checkReplayable,
   type HeldSandbox,
+  openReplayHost,
   type ReplayEnd,
   type ReplaySettings,
   runReplay,
@@ -112,7 +113,8 @@ async function run(file: string, options: Options): Promise<void> {
       ...(options.keep === undefined ? {} : { keep: (path) => copyFile(path, options.keep!) }),
       signal: stopping.signal,
     };
-    const end = await runReplay(recording, settings);
+    const host = await openReplayHost();
+    const end = await runReplay(recording, host, settings).finally(() => host.close());
     shown.end();
     if (options.json) printJson({ file, ...end, ...(held === null ? {} : { held }) });
     else if (held !== null) printJson(held);

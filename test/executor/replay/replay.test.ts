@@ -8,7 +8,13 @@ import type { TaskRequest } from "#core/wire/tasks.ts";
 import type { Executor } from "#executor/main.ts";
 import { listFolder, readStart } from "#executor/replay/look.ts";
 import { type Recording, readRecording } from "#executor/replay/recording.ts";
-import { type ReplayEnd, type ReplaySettings, runReplay } from "#executor/replay/run-replay.ts";
+import {
+  openReplayHost,
+  type ReplayEnd,
+  type ReplayHost,
+  type ReplaySettings,
+  runReplay,
+} from "#executor/replay/run-replay.ts";
 import { dsec } from "#test/cli/dsec.ts";
 import { eventually, Rig } from "#test/executor/executor-under-test.ts";
 import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
@@ -20,7 +26,9 @@ let url: string;
 let port: number;
 let folder: string;
 let effects = 0;
+let host: ReplayHost;
 beforeAll(async () => {
+  host = await openReplayHost();
   folder = await mkdtemp(join(tmpdir(), "dsec-replays-"));
   proxy = await openTestProxy();
   // Never the same answer twice: what comes out of a replay can only have come from its trace.
@@ -36,6 +44,7 @@ beforeAll(async () => {
   executor = await rig.start();
 });
 afterAll(async () => {
+  await host?.close();
   await rig?.[Symbol.asyncDispose]();
   await proxy?.close();
   await rm(folder, { recursive: true, force: true });
@@ -63,7 +72,7 @@ async function recorded(
 /** Runs it again. Nothing may reach the upstream meanwhile. */
 async function replayed(recording: Recording, settings: Partial<ReplaySettings> = {}): Promise<ReplayEnd> {
   const before = effects;
-  const end = await runReplay(recording, {
+  const end = await runReplay(recording, host, {
     fetchArtifact: () => Promise.reject(new Error("no inputs here")),
     imagesOf: folder,
     holdAt: null,
