@@ -4,7 +4,8 @@ import type { z } from "zod";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { knownMembers, nearest } from "./suggest.ts";
+import { nearest } from "#core/nearest-name.ts";
+import { knownMembers } from "./schema-members.ts";
 
 /** MALFORMED_JSON, UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE, or INVALID_REQUEST with the issues by path. */
 export async function readJson<S extends z.ZodType>(

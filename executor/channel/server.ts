@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
+import { closeGently, endOnceRead } from "../lingering-close.ts";
 import { failureReply } from "../memory/http.ts";
 import { HttpExchange, type Reply, type Routes } from "./exchange.ts";
 
@@ -91,29 +92,9 @@ function send({ status, headers, body }: Reply, request: IncomingMessage, respon
     response.end(body ?? undefined);
     return;
   }
-  // The end of a last answer closes the connection, and closing with bytes unread resets it (RFC 9112 section 9.6): who
-  // sends the whole of a request first would never see why it was refused.
   response.write(body ?? "");
-  onceRead(request, () => response.end());
+  endOnceRead(request, response);
 }
-
-/** Once what nobody wants of a request has ended, broken off or fallen silent. The server's own time for one bounds it. */
-function onceRead(request: IncomingMessage, then: () => void): void {
-  if (request.destroyed) {
-    then();
-    return;
-  }
-  const done = () => {
-    clearTimeout(silence);
-    request.off("data", heard).off("close", done);
-    then();
-  };
-  const silence = setTimeout(done, LINGER_MS);
-  const heard = () => silence.refresh();
-  request.on("data", heard).once("close", done).resume();
-}
-
-const LINGER_MS = 1_000;
 
 /** What one sandbox has of the executor at this moment. */
 class Share {
@@ -171,11 +152,10 @@ function answerNonsense(socket: Socket): void {
   if (!socket.writable) return;
   const message = "the request is not HTTP/1.1, its head is too large, or it did not come in time";
   const text = JSON.stringify({ error: { code: "INVALID_REQUEST", message, request_id: "none" } });
-  socket.end(
+  socket.write(
     `HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\nconnection: close\r\n\r\n${text}`,
   );
-  const linger = setTimeout(() => socket.destroy(), LINGER_MS);
-  socket.once("close", () => clearTimeout(linger));
+  closeGently(socket);
 }
 
 function listen(server: Server, path: string): Promise<void> {

@@ -5,6 +5,7 @@ import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { DsecError, ERROR_STATUS, type ErrorCode, errorBody } from "#core/errors.ts";
+import { closeGently, endOnceRead } from "../lingering-close.ts";
 import type { EgressAnswer, Fields } from "./call-port.ts";
 import { forwardedAnswer, valuesOf } from "./fields.ts";
 
@@ -51,25 +52,7 @@ export function sendError(error: unknown, response: ServerResponse): void {
   const { body, fields, status } = errorReply(error);
   response.writeHead(status, fields.flat());
   response.write(response.req.method === "HEAD" ? Buffer.alloc(0) : body);
-  // The end of a last answer closes the connection, and closing with bytes unread resets it (see closeGently). The
-  // client has the whole answer by now and waits for nothing.
-  onceRead(response.req, () => response.end());
-}
-
-/** Once a request that nobody wants has ended, broken off or fallen silent. The server's own time for one bounds it. */
-function onceRead(request: IncomingMessage, then: () => void): void {
-  if (request.complete || request.destroyed) {
-    then();
-    return;
-  }
-  const done = () => {
-    clearTimeout(silence);
-    request.off("data", heard).off("close", done);
-    then();
-  };
-  const silence = setTimeout(done, LINGER_MS);
-  const heard = () => silence.refresh();
-  request.on("data", heard).once("close", done).resume();
+  endOnceRead(response.req, response);
 }
 
 /** For a connection that could not be read as HTTP: there is no request to answer. */
@@ -92,15 +75,6 @@ export function responseOn(request: IncomingMessage, socket: Duplex): ServerResp
   });
   return response;
 }
-
-/** Closing with bytes unread resets the connection (RFC 9112 section 9.6), and the client may never see the answer. */
-export function closeGently(socket: Duplex): void {
-  socket.end();
-  socket.resume();
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-  socket.once("close", () => clearTimeout(timer));
-}
-const LINGER_MS = 1_000;
 
 function errorReply(error: unknown): { status: number; fields: Fields; body: string } {
   const envelope = errorBody(error, `req_${randomUUID()}`);

@@ -7,9 +7,9 @@ import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { type Allowed, type Decision, deny } from "#core/policy/decide.ts";
 import { decideTlsName } from "#core/policy/request.ts";
+import { closeGently } from "../lingering-close.ts";
 import type { Authority } from "./authority.ts";
 import { type FirstBytes, readFirstBytes } from "./client-hello.ts";
-import { closeGently } from "./reply.ts";
 
 export type Opening =
   /** The client spoke TLS and takes us for the host: HTTP goes on over `connection`. */

@@ -1,5 +1,6 @@
 import type { Digest } from "#core/ids.ts";
-import { type EntryHash, entryHash, StateDigest } from "./state-digest.ts";
+import { type EntryHash, entryHash, StateDigest } from "#trace/events/state-digest.ts";
+import { nodeEngine } from "#trace/node/engine.ts";
 
 /**
  * The digests of the namespaces whose digest was asked for, brought along with every write that this service made. A
@@ -66,7 +67,8 @@ const LIVE_NAMESPACES = 4096;
 const CHANGES_UNHASHED = 256;
 
 function nothingAt(version: number): Live {
-  return { state: "following", version, changed: new Map(), hashes: new Map(), tree: new StateDigest() };
+  const tree = new StateDigest(nodeEngine.sha256);
+  return { state: "following", version, changed: new Map(), hashes: new Map(), tree };
 }
 
 function digestOf(live: Live): Digest {
@@ -81,7 +83,7 @@ function settle({ changed, hashes, tree }: Live): void {
     if (text === null) {
       hashes.delete(key);
     } else {
-      const entry = entryHash(key, text);
+      const entry = entryHash(key, text, nodeEngine.sha256);
       hashes.set(key, entry);
       tree.add(entry);
     }

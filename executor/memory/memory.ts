@@ -7,12 +7,13 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest, TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { MemoryEvent, MemoryGrant } from "#core/wire/memory.ts";
+import { entryHash, StateDigest } from "#trace/events/state-digest.ts";
+import { nodeEngine } from "#trace/node/engine.ts";
 import { EventLog, type Happened, objectText, shown, shownPage } from "./events.ts";
 import { exactJson, type Strictness } from "./exact-json.ts";
 import { checkKey, checkPrefix, checkSize, checkTtl, cursorOf, keyOfCursor, quote } from "./keys.ts";
 import { LiveDigests } from "./live-digests.ts";
 import { searchEntries } from "./search.ts";
-import { entryHash, StateDigest } from "./state-digest.ts";
 import {
   type Bounds,
   type Entry,
@@ -259,8 +260,8 @@ export function createMemory(options: MemoryOptions): Memory {
       const dump = await store.dump(namespace);
       settled(namespace, dump);
       // Of its own: the digest that the recorded writes lead to is for `audit` to compare.
-      const digest = new StateDigest();
-      for (const { key, text } of dump.entries) digest.add(entryHash(key, text));
+      const digest = new StateDigest(nodeEngine.sha256);
+      for (const { key, text } of dump.entries) digest.add(entryHash(key, text, nodeEngine.sha256));
       return { digest: digest.digest(), version: dump.version, json: objectText(dump.entries) };
     },
   };

@@ -1,14 +1,15 @@
 /** What a finished task left: its output files and what it wrote to stdout and stderr. */
+
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { DsecError } from "#core/errors.ts";
 import type { Digest, TaskId } from "#core/ids.ts";
+import { nearest } from "#core/nearest-name.ts";
 import { isFinal } from "#core/task.ts";
 import { OutputContentQuerySchema, OutputListSchema, type Task } from "#core/wire/tasks.ts";
 import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import { content, json } from "../reply.ts";
-import { nearest } from "../suggest.ts";
 import { TaskParams } from "./tasks.ts";
 
 const BYTES = { description: "the bytes, unchanged", body: "application/octet-stream" };

@@ -5,6 +5,7 @@ import { DsecError } from "#core/errors.ts";
 import { type Digest, isDigest, type KeyId, newId, type TaskId } from "#core/ids.ts";
 import { jsonDigest } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
+import { nearest } from "#core/nearest-name.ts";
 import { refusePrivateBeyond } from "#core/policy/compile.ts";
 import { type Axis, INSUFFICIENT, neverFits, type Resources, WIRE_NAME } from "#core/resources.ts";
 import { TaskIdSchema } from "#core/wire/common.ts";
@@ -20,7 +21,6 @@ import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import { json } from "../reply.ts";
-import { nearest } from "../suggest.ts";
 
 export const TaskParams = z.strictObject({ id: TaskIdSchema });
 const IdempotencyHeaders = z.object({

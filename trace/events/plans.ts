@@ -31,32 +31,29 @@ export type Plan = {
 };
 
 const WIRE_TYPES: Record<Kind, number> = {
-  ...{
-    uint32: 0,
-    uint64: 0,
-    int64: 0,
-    sint64: 0,
-    bool: 0,
-    double: 1,
-    string: 2,
-    bytes: 2,
-    digest: 2,
-    message: 2,
-  },
+  uint32: 0,
+  uint64: 0,
+  int64: 0,
+  sint64: 0,
+  bool: 0,
+  double: 1,
+  string: 2,
+  bytes: 2,
+  digest: 2,
+  message: 2,
 };
 
 const ZEROS: Record<Kind, unknown> = {
-  ...{
-    uint32: 0,
-    uint64: 0,
-    int64: 0,
-    sint64: 0,
-    bool: false,
-    double: 0,
-    string: "",
-    bytes: new Uint8Array(0),
-  },
-  ...{ digest: null, message: null },
+  uint32: 0,
+  uint64: 0,
+  int64: 0,
+  sint64: 0,
+  bool: false,
+  double: 0,
+  string: "",
+  bytes: new Uint8Array(0),
+  digest: null,
+  message: null,
 };
 
 type MessageName = "FileHeader" | "BlockHeader" | "Footer" | "Event";
@@ -67,6 +64,15 @@ export const PLANS: Readonly<Record<MessageName, Plan>> = {
   Footer: planOf("Footer"),
   Event: planOf("Event"),
 };
+
+/** Names of the members of events that are doubles, also where their value is whole. */
+export const DOUBLES: ReadonlySet<string> = new Set(doublesOf(PLANS.Event));
+
+function doublesOf({ fields }: Plan): string[] {
+  return fields.flatMap(({ name, kind, message }) =>
+    message !== null ? doublesOf(message) : kind === "double" ? [name] : [],
+  );
+}
 
 type Described = {
   fields: Record<

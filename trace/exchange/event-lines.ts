@@ -3,9 +3,11 @@
  * are left out. Bytes are `{"text"}` where they are UTF-8 and `{"base64"}` otherwise, and the numbers that JSON lacks are
  * written as `"NaN"`, `"Infinity"` and `"-Infinity"`, as protobuf's JSON mapping does.
  */
+
 import { DsecError } from "#core/errors.ts";
 import { decodeEvent, encodeEvent } from "#trace/events/codec.ts";
 import { EVENT_TYPES, type EventBody, type TraceEvent } from "#trace/events/event.ts";
+import { DOUBLES } from "#trace/events/plans.ts";
 import type { NewTraceHeader, TraceHeader } from "#trace/format/header.ts";
 import type { TimedEvent } from "./imported.ts";
 import { type JsonDocument, type JsonNode, memberOf, stringOf } from "./json-tree.ts";
@@ -127,7 +129,7 @@ export function memberValue(document: JsonDocument, node: JsonNode, name: string
       return value;
     }
     case "string":
-      return NUMBERS.has(name) && ODD.has(node.value) ? ODD.get(node.value) : node.value;
+      return DOUBLES.has(name) && ODD.has(node.value) ? ODD.get(node.value) : node.value;
     case "literal":
       return node.value;
     case "array":
@@ -145,16 +147,6 @@ export function memberValue(document: JsonDocument, node: JsonNode, name: string
 }
 
 const BYTES: ReadonlySet<string> = new Set(["body", "data"]);
-const NUMBERS: ReadonlySet<string> = new Set([
-  "logprob",
-  "top_logprobs",
-  "log_sum_exp",
-  "sum",
-  "value",
-  "weight",
-  "weight_change",
-  "product",
-]);
 const ODD = new Map([
   ["NaN", Number.NaN],
   ["Infinity", Number.POSITIVE_INFINITY],

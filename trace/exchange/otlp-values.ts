@@ -2,7 +2,9 @@
  * Members of events as OTLP attributes and back (opentelemetry-proto, JSON encoding: 64-bit integers are decimal strings, bytes
  * are base64). Those that the GenAI semantic conventions have a name for go by it, the others by `dsec.` and their own.
  */
+
 import type { EventType } from "#trace/events/event.ts";
+import { DOUBLES } from "#trace/events/plans.ts";
 import { base64Of, fromBase64 } from "./event-lines.ts";
 import { itemsOf, type JsonDocument, type JsonNode, memberOf, stringOf } from "./json-tree.ts";
 
@@ -22,18 +24,6 @@ const CONVENTIONS: { [T in EventType]?: Readonly<Record<string, string>> } = {
   reward: { sum: "gen_ai.evaluation.score.value" },
   error: { code: "exception.type", text: "exception.message", stack: "exception.stacktrace" },
 };
-
-/** Doubles even where they are whole, so that an attribute is of one type in all spans. */
-const DOUBLES: ReadonlySet<string> = new Set([
-  "logprob",
-  "top_logprobs",
-  "log_sum_exp",
-  "sum",
-  "value",
-  "weight",
-  "weight_change",
-  "product",
-]);
 
 /** The attributes' JSON texts. @param prefix after `dsec.`, such as `end.` */
 export function attributesOf(type: EventType, members: object, prefix = ""): string[] {

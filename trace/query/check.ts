@@ -1,7 +1,9 @@
 /** What can be said of a query before any event is seen: names that nobody knows, and comparisons that no event could pass. */
+
 import type { DsecError } from "#core/errors.ts";
+import { nearest } from "#core/nearest-name.ts";
 import { EVENT_TYPES, SECTIONS } from "#trace/events/event.ts";
-import { knownNames, meaningOf, type Need, NO_CONSTANTS, nearest, needsOf, type Shape } from "./names.ts";
+import { knownNames, meaningOf, type Need, NO_CONSTANTS, needsOf, type Shape } from "./names.ts";
 import { type Expression, type Name, parse } from "./parse.ts";
 import { queryInvalid } from "./tokens.ts";
 import { isNumber, type Value } from "./value.ts";
@@ -185,7 +187,9 @@ class Checker {
       return this.#invalid(name, `${first} is a type of event; write type == "${first}"`);
     const near = nearest(first, known);
     const hint =
-      near === null ? 'text stands in quotes, and any contains "…" looks everywhere' : `is ${near} meant?`;
+      near === undefined
+        ? 'text stands in quotes, and any contains "…" looks everywhere'
+        : `is ${near} meant?`;
     return this.#invalid(name, `the name ${first.slice(0, 60)} is not known; ${hint}`);
   }
 
@@ -197,7 +201,7 @@ class Checker {
     for (const value of Array.isArray(other.value) ? other.value : [other.value]) {
       if (typeof value !== "string" || (words as readonly string[]).includes(value)) continue;
       const near = nearest(value, words);
-      const hint = near === null ? `there are ${words.join(", ")}` : `is ${near} meant?`;
+      const hint = near === undefined ? `there are ${words.join(", ")}` : `is ${near} meant?`;
       throw this.#invalid(
         other,
         `no ${name.path[0]} is called ${JSON.stringify(value.slice(0, 60))}; ${hint}`,

@@ -86,17 +86,6 @@ export function knownNames(): string[] {
   return [...names].sort();
 }
 
-/** The known name that is nearest by edits, where one is near enough to be meant. */
-export function nearest(name: string, known: readonly string[]): string | null {
-  let best: string | null = null;
-  let least = Math.max(2, Math.floor(name.length / 3)) + 1;
-  for (const candidate of known) {
-    const distance = edits(name.slice(0, 64).toLowerCase(), candidate);
-    if (distance < least) [best, least] = [candidate, distance];
-  }
-  return best;
-}
-
 const START_ALIASES = ["arguments"];
 const LINKED = new Set(["tool", "step", "kind", "via", "method", "url", "read_only", "arguments"]);
 
@@ -232,18 +221,4 @@ function number(read: Read): Extract<Meaning, { state: "read" }> {
 
 function anyOf(read: Read): Extract<Meaning, { state: "read" }> {
   return { state: "read", shape: "any", read, text: null, linked: false };
-}
-
-/** Insertions, deletions and replacements that make one text the other (Levenshtein). */
-function edits(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
-    }
-    row = next;
-  }
-  return row[b.length]!;
 }

@@ -5,12 +5,12 @@
 import type { Digest } from "#core/ids.ts";
 import { digestOf, sha256 } from "#core/json.ts";
 import type { EventBody, Shown, TraceEvent } from "#trace/events/event.ts";
+import { entryHash, StateDigest } from "#trace/events/state-digest.ts";
 import { argumentsDigest } from "#trace/exchange/imported.ts";
 import { treeOf } from "#trace/exchange/json-tree.ts";
 import { type ContentRedactor, latin1Of } from "./content.ts";
 import type { Found } from "./finder.ts";
 import { MARK } from "./mark.ts";
-import { stateDigestOf } from "./state-digest.ts";
 import { StreamCuts, StreamScanner } from "./streams.ts";
 
 type Sha256 = (bytes: Uint8Array) => Uint8Array;
@@ -177,11 +177,11 @@ export class EventRedactor {
 
   #stateDigest(entries_json: string): Digest {
     const tree = treeOf(entries_json);
-    const members = tree?.kind === "object" ? tree.members : [];
-    const entries = members.map(
-      ({ name, value }) => [name, entries_json.slice(value.start, value.end)] as const,
-    );
-    return stateDigestOf(entries, this.#sha256);
+    const state = new StateDigest(this.#sha256);
+    for (const { name, value } of tree?.kind === "object" ? tree.members : []) {
+      state.add(entryHash(name, entries_json.slice(value.start, value.end), this.#sha256));
+    }
+    return state.digest();
   }
 
   #markDigest(): Digest {

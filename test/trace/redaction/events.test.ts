@@ -3,9 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { canonicalJson, jsonDigest, sha256 } from "#core/json.ts";
-import { entryHash, StateDigest } from "#executor/memory/state-digest.ts";
 import type { EventBody } from "#trace/events/event.ts";
+import { entryHash, StateDigest } from "#trace/events/state-digest.ts";
 import { validate } from "#trace/format/validate.ts";
+import { nodeEngine } from "#trace/node/engine.ts";
 import { openTraceFile, writeTrace } from "#trace/node/files.ts";
 import { redactFile } from "#trace/node/redact-file.ts";
 import { patternOf } from "#trace/redaction/patterns.ts";
@@ -120,8 +121,8 @@ describe("digests cannot be used to confirm a guess", () => {
   test("those of answers, memory, contexts, messages, snapshots and the task go or are made anew", async () => {
     const digest = await jsonDigest(secret);
     const entries = { "user/pin": '"4711-0815"', other: "1" };
-    const state = new StateDigest();
-    for (const [key, text] of Object.entries(entries)) state.add(entryHash(key, text));
+    const state = new StateDigest(nodeEngine.sha256);
+    for (const [key, text] of Object.entries(entries)) state.add(entryHash(key, text, nodeEngine.sha256));
     const end = { type: "tool_call_end", call: 1, state: "answered", tries: 1, duration_us: 1 } as const;
     const digests = {
       output_digest: digest,
@@ -173,9 +174,9 @@ describe("digests cannot be used to confirm a guess", () => {
     expect(events[0]).toMatchObject({ context_digest: context });
     expect(events[1]).toMatchObject({ context_digest: context, memory_digest: null });
     expect(events[3]).toMatchObject({ new: { value_json: `"${R}"`, value_digest: await jsonDigest(R) } });
-    const anew = new StateDigest();
-    anew.add(entryHash("user/pin", `"${R}"`));
-    anew.add(entryHash("other", "1"));
+    const anew = new StateDigest(nodeEngine.sha256);
+    anew.add(entryHash("user/pin", `"${R}"`, nodeEngine.sha256));
+    anew.add(entryHash("other", "1", nodeEngine.sha256));
     expect(events[4]).toMatchObject({
       entries_json: `{"user/pin":"${R}","other":1}`,
       state_digest: anew.digest(),

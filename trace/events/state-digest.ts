@@ -1,9 +1,9 @@
-import { hash } from "node:crypto";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
+import { sameBytes } from "../format/frames.ts";
 
 /**
- * The digest of a whole namespace, kept up to date entry by entry. It depends on the entries alone, not on the order
+ * The digest of a whole memory namespace, kept up to date entry by entry. It depends on the entries alone, not on the order
  * in which they came, and anybody can compute it anew from a listing:
  *
  * - an entry's hash is the SHA-256 of `"key":value`, both as compact JSON text in UTF-8;
@@ -14,7 +14,12 @@ import { digestOf } from "#core/json.ts";
  * Sums and XORs of hashes would be simpler, but who chooses the entries can make two states collide there.
  */
 export class StateDigest {
+  readonly #sha256: Sha256;
   #root: Node = null;
+
+  constructor(sha256: Sha256) {
+    this.#sha256 = sha256;
+  }
 
   add(entry: EntryHash): void {
     this.#root = insert(this.#root, entry, 0);
@@ -26,26 +31,28 @@ export class StateDigest {
   }
 
   digest(): Digest {
-    return this.#root === null ? EMPTY : digestOf(hashOf(this.#root));
+    return digestOf(this.#root === null ? this.#sha256(NOTHING) : hashOf(this.#root, this.#sha256));
   }
 }
 
-export type EntryHash = Buffer;
+type Sha256 = (bytes: Uint8Array) => Uint8Array;
+export type EntryHash = Uint8Array;
 
-export function entryHash(key: string, text: string): EntryHash {
-  return hash("sha256", `${JSON.stringify(key)}:${text}`, "buffer");
+export function entryHash(key: string, text: string, sha256: Sha256): EntryHash {
+  return sha256(encoder.encode(`${JSON.stringify(key)}:${text}`));
 }
 
-const EMPTY = digestOf(hash("sha256", "", "buffer"));
+const encoder = new TextEncoder();
+const NOTHING = new Uint8Array(0);
 
 type Node = null | EntryHash | Branch;
 /** `hash` is null while a change below has not been hashed. `size` counts the entries below. */
-type Branch = { children: Node[]; size: number; hash: Buffer | null };
+type Branch = { children: Node[]; size: number; hash: Uint8Array | null };
 
 function insert(node: Node, entry: EntryHash, depth: number): Node {
   if (node === null) return entry;
-  if (Buffer.isBuffer(node)) {
-    if (node.equals(entry)) return node;
+  if (node instanceof Uint8Array) {
+    if (sameBytes(node, entry)) return node;
     const branch: Branch = { children: new Array<Node>(16).fill(null), size: 1, hash: null };
     branch.children[digit(node, depth)] = node;
     return insert(branch, entry, depth);
@@ -62,7 +69,7 @@ function insert(node: Node, entry: EntryHash, depth: number): Node {
 
 function without(node: Node, entry: EntryHash, depth: number): Node {
   if (node === null) return null;
-  if (Buffer.isBuffer(node)) return node.equals(entry) ? null : node;
+  if (node instanceof Uint8Array) return sameBytes(node, entry) ? null : node;
   const at = digit(entry, depth);
   const before = node.children[at]!;
   const sizeBefore = sizeOf(before);
@@ -74,22 +81,26 @@ function without(node: Node, entry: EntryHash, depth: number): Node {
   return node.size === 1 ? node.children.find((child) => child !== null)! : node;
 }
 
-function hashOf(node: EntryHash | Branch): Buffer {
-  if (Buffer.isBuffer(node)) return node;
+function hashOf(node: EntryHash | Branch, sha256: Sha256): Uint8Array {
+  if (node instanceof Uint8Array) return node;
   if (node.hash !== null) return node.hash;
-  const parts: Uint8Array[] = [BRANCH];
-  node.children.forEach((child, at) => {
-    if (child !== null) parts.push(DIGITS[at]!, hashOf(child));
-  });
-  node.hash = hash("sha256", Buffer.concat(parts), "buffer");
+  const parts = new Uint8Array(1 + 16 * 33);
+  parts[0] = BRANCH;
+  let length = 1;
+  for (const [digit, child] of node.children.entries()) {
+    if (child === null) continue;
+    parts[length++] = digit;
+    parts.set(hashOf(child, sha256), length);
+    length += 32;
+  }
+  node.hash = sha256(parts.subarray(0, length));
   return node.hash;
 }
 
-const BRANCH = Uint8Array.of(1);
-const DIGITS = Array.from({ length: 16 }, (_, at) => Uint8Array.of(at));
+const BRANCH = 1;
 
 function sizeOf(node: Node): number {
-  return node === null ? 0 : Buffer.isBuffer(node) ? 1 : node.size;
+  return node === null ? 0 : node instanceof Uint8Array ? 1 : node.size;
 }
 
 function digit(entry: EntryHash, depth: number): number {
