@@ -75,7 +75,7 @@ function metricsOf({ calls, labels, steps, rewards, memory, duration_us }: Trace
   };
 }
 
-/** By its labels, else its last reward, else how its outermost plan steps ended, else its command. */
+/** By its labels, else its last reward, else how its outermost plan steps ended where all did, else its command. */
 export function outcomeOf(
   { labels, rewards, steps, commandEnded }: TraceFacts,
   successReward: number,
@@ -84,7 +84,9 @@ export function outcomeOf(
   const reward = rewards.at(-1);
   if (reward !== undefined) return reward.sum >= successReward ? "succeeded" : "failed";
   const outermost = steps.filter(({ parent, status }) => parent === null && status !== null);
-  if (outermost.length === 0)
-    return commandEnded === null ? "unknown" : commandEnded === "well" ? "succeeded" : "failed";
-  return outermost.every(({ status }) => status === "succeeded") ? "succeeded" : "failed";
+  const ended = outermost.filter(({ status }) => status !== "abandoned");
+  if (ended.some(({ status }) => status !== "succeeded")) return "failed";
+  // A step that was open when the sandbox ended tells nothing of how.
+  if (ended.length > 0 && ended.length === outermost.length) return "succeeded";
+  return commandEnded === null ? "unknown" : commandEnded === "well" ? "succeeded" : "failed";
 }

@@ -40,7 +40,7 @@ export function summaryOf(event: TraceEvent, tool: string | null = null): string
     case "rollback":
       return `back to snapshot ${event.snapshot}: ${cut(event.reason)}`;
     case "memory_read":
-      return `${event.op} ${event.key}: ${shown(event.new)}`;
+      return `${event.op} ${event.key}: ${shown(event.old)}`;
     case "memory_write":
       return `${event.op} ${event.key}: ${shown(event.old)} → ${shown(event.new)}`;
     case "memory_snapshot":

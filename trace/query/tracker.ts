@@ -133,8 +133,9 @@ export class Tracker implements Surroundings {
     if (asked < 0) return;
     const key = this.#keys[asked]!;
     const op = view.text(access.op[0]);
-    if (op === "put" || op === "get")
-      this.#set(key, view.raw(access.new[0]) === null ? undefined : view.value(access.new));
+    // What a read finds tells of memory that was there before the recording.
+    const shown = op === "put" ? access.new : op === "get" ? access.old : null;
+    if (shown !== null) this.#set(key, view.raw(shown[0]) === null ? undefined : view.value(shown));
     else if (op === "delete" || op === "expire") this.#set(key, undefined);
   }
 

@@ -1,10 +1,13 @@
 /** What is recorded of a sandbox, at which level, with agents in real sandboxes and through their sockets. */
+import { writeFile } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
+import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { AttestationClaims } from "#core/wire/attestations.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
+import { dsec } from "#test/cli/dsec.ts";
 import { Rig } from "#test/executor/executor-under-test.ts";
 import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
 import { readTrace } from "#test/support/trace-file.ts";
@@ -34,16 +37,17 @@ afterAll(async () => {
   upstream?.close();
 });
 
-type Recorded = { events: TraceEvent[]; claims: AttestationClaims; level: string | null };
+type Recorded = { events: TraceEvent[]; claims: AttestationClaims; level: string | null; bytes: Uint8Array };
 
 async function recorded(script: string, request: Partial<TaskRequest> = {}): Promise<Recorded> {
   const tools = [{ name: "look", kind: "http" as const, url: `${url}/{what}`, read_only: true }];
   const { task, attestations } = await rig.sh(script, { policy: reach(port), tools, ...request });
   const claims = decodeJwt(attestations[0]!.jwt) as unknown as AttestationClaims;
   const answer = await rig.client.send("GET", `/v1/tasks/${task.id}/trace`);
-  const { events, header, chain_head, count } = await readTrace(new Uint8Array(await answer.arrayBuffer()));
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  const { events, header, chain_head, count } = await readTrace(bytes);
   expect(claims.dsec.trace).toMatchObject({ count, chain_head });
-  return { events, claims, level: header.level };
+  return { events, claims, level: header.level, bytes };
 }
 
 const ofType = <T extends EventType>({ events }: Recorded, type: T) =>
@@ -168,4 +172,27 @@ test("the whole memory is recorded after every so many writes, and deltas lead f
     [4, { k1: 1, k2: 2, k3: 3, k4: 4 }],
   ]);
   expect(ofType(run, "memory_write").map(({ version }) => version)).toEqual([1, 2, 3, 4, 5]);
+});
+
+test("a question finds memory as it was in the sandbox, also after reads, and a report how the command ended", async () => {
+  const { bytes, events } = await recorded(
+    `dsec-tool step begin plan; dsec-tool memory set state '"sent"'; dsec-tool memory get state; dsec-tool memory get other; echo last`,
+  );
+  const file = join(rig.directory, "asked.trace");
+  await writeFile(file, bytes);
+  const asked = async (query: string) => {
+    const { stdout } = await dsec(["trace", "search", file, "--query", query, "--json"]);
+    const found = stdout.toString().trim().split("\n");
+    return found.filter((line) => line !== "").map((line) => (JSON.parse(line) as { seq: number }).seq);
+  };
+  const [written] = events.filter(({ type }) => type === "memory_write");
+  const from = written!.seq;
+  expect(await asked('memory_state.state == "sent"')).toEqual(
+    events.map(({ seq }) => seq).filter((seq) => seq >= from),
+  );
+  const report = await dsec(["trace", "report", file, "--json"]);
+  expect(JSON.parse(report.stdout.toString())).toMatchObject({ trace: { outcome: "succeeded" } });
+  const parsed = (await dsec(["trace", "parse", file])).stdout.toString();
+  expect(parsed).toContain('memory_read get state: "sent"');
+  expect(parsed).toContain("memory_read get other: nothing");
 });
