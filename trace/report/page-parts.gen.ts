@@ -1252,7 +1252,7 @@ function callParts(call           , hasErrors         )          {
         ]),
       ),
     ),
-    timing !== null && timingPart(timing),
+    timing !== null && timingPart(timing, call.duration_us),
   ];
 }
 function memoryTable(changes                         )              {
@@ -1369,13 +1369,17 @@ const TIMES                                  = [
   ["throttled_us", "throttled"],
   ["gpu_us", "GPU"],
 ];
-function timingPart(timing        )        {
+/** The whole bar is the call: what no part explains is shown as such. */
+function timingPart(timing        , callUs               )        {
   const known = TIMES.flatMap(([name, label], at) => {
     const us = (timing                                 )[name];
     return us ? [{ label, us, colour: \`var(--series-\${at + 1})\` }] : [];
   });
-  const total = known.reduce((sum, { us }) => sum + us, 0);
-  if (total === 0) return false;
+  const explained = known.reduce((sum, { us }) => sum + us, 0);
+  if (explained === 0) return false;
+  const total = Math.max(explained, callUs ?? 0);
+  if (total > explained)
+    known.push({ label: "unexplained", us: total - explained, colour: "var(--plain-fill)" });
   const swatch = (colour        ) =>
     styled(h("i", { class: "swatch", "aria-hidden": "true" }), { background: colour });
   return section(

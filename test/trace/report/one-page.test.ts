@@ -90,6 +90,14 @@ test("a selected call shows arguments, answer, memory, tokens, and what its erro
     "null",
     "agent.py:48 remember()",
   ]);
+  // the bar is the whole call: what no part explains has its share
+  const times = page.locator("section", { hasText: "Where the time went" });
+  expect(await times.locator("li").allInnerTexts()).toContainEqual(expect.stringMatching(/^unexplained \d/));
+  const widths = await times
+    .locator(".stack span")
+    .evaluateAll((spans) => spans.map((span) => Number.parseFloat((span as HTMLElement).style.width)));
+  expect(widths.reduce((sum, width) => sum + width, 0)).toBeCloseTo(100, 2);
+  expect(widths[0]).toBeCloseTo(60, 0);
   await page.locator("[role=treeitem]", { hasText: "#3 " }).click();
   await page.locator("[data-token='1']").click();
   const shares = await page

@@ -126,7 +126,7 @@ function callParts(call: CallEntry, hasErrors: boolean): Child[] {
         ]),
       ),
     ),
-    timing !== null && timingPart(timing),
+    timing !== null && timingPart(timing, call.duration_us),
   ];
 }
 
@@ -252,13 +252,17 @@ const TIMES: [name: string, label: string][] = [
   ["gpu_us", "GPU"],
 ];
 
-function timingPart(timing: object): Child {
+/** The whole bar is the call: what no part explains is shown as such. */
+function timingPart(timing: object, callUs: number | null): Child {
   const known = TIMES.flatMap(([name, label], at) => {
     const us = (timing as Record<string, number | null>)[name];
     return us ? [{ label, us, colour: `var(--series-${at + 1})` }] : [];
   });
-  const total = known.reduce((sum, { us }) => sum + us, 0);
-  if (total === 0) return false;
+  const explained = known.reduce((sum, { us }) => sum + us, 0);
+  if (explained === 0) return false;
+  const total = Math.max(explained, callUs ?? 0);
+  if (total > explained)
+    known.push({ label: "unexplained", us: total - explained, colour: "var(--plain-fill)" });
   const swatch = (colour: string) =>
     styled(h("i", { class: "swatch", "aria-hidden": "true" }), { background: colour });
   return section(
