@@ -20,6 +20,8 @@ export type Field = {
 };
 
 export type Plan = {
+  /** Of the message. */
+  name: string;
   /** In the order of their numbers, which is the order they are written in. */
   fields: Field[];
   byNumber: (Field | undefined)[];
@@ -106,7 +108,7 @@ function planOf(name: string): Plan {
     blank[field.name] = field.optional || field.repeated ? null : ZEROS[field.kind];
   }
   return {
-    ...{ fields, byNumber, blank },
+    ...{ name, fields, byNumber, blank },
     lists: fields.filter(({ repeated }) => repeated).map(({ name }) => name),
     required: fields
       .filter(({ kind, optional, repeated }) => kind === "digest" && !optional && !repeated)

@@ -3,6 +3,7 @@ import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { encodeMessage } from "#trace/events/codec.ts";
 import { SECTIONS, type Section } from "#trace/events/event.ts";
+import { PLANS } from "#trace/events/plans.ts";
 import { unzigzag, WireReader } from "#trace/events/wire.ts";
 import { sectionNumber } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
@@ -196,24 +197,7 @@ function readFooter(message: Uint8Array): Raw {
   return raw;
 }
 
-/** By tag: field number and wire type. */
-const MEMBERS = new Map<number, keyof Raw>([
-  [0x08, "segment_bytes"],
-  [0x10, "events"],
-  [0x1a, "chain_digest"],
-  [0x22, "sections"],
-  [0x2a, "offset_deltas"],
-  [0x32, "first_seqs"],
-  [0x3a, "last_seqs"],
-  [0x42, "first_t_us"],
-  [0x4a, "last_t_us"],
-  [0x52, "event_counts"],
-  [0x5a, "step_seq_steps"],
-  [0x62, "call_seq_steps"],
-  [0x68, "ended_t_us"],
-  [0x72, "header_digest"],
-  [0x7a, "previous_digest"],
-]);
+const MEMBERS = new Map(PLANS.Footer.fields.map(({ tag, name }) => [tag, name as keyof Raw]));
 
 function integersOf(packed: Uint8Array): number[] {
   const reader = new WireReader(packed);

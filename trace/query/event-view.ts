@@ -6,6 +6,7 @@ import { DsecError } from "#core/errors.ts";
 import { digestOf } from "#core/json.ts";
 import { EVENT_TYPES, type EventType } from "#trace/events/event.ts";
 import { type EventPlace, placeBytes, writePlace } from "#trace/events/place.ts";
+import { PLANS } from "#trace/events/plans.ts";
 import { DELIMITED, VARINT, WireReader } from "#trace/events/wire.ts";
 import { type Kind, MEMBERS, type Member, TIMING_FIELDS } from "./members.ts";
 import { Unshown, type Value, valueOfText } from "./value.ts";
@@ -230,12 +231,10 @@ export class EventView {
 
 const NOTHING = new Uint8Array(0);
 
-/** Field numbers of Event's oneof in proto/trace.proto, in the order of EVENT_TYPES. */
-const FIELDS = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 30, 31, 32, 40, 41, 50, 60];
 const TYPE_OF_FIELD: EventType[] = [];
-EVENT_TYPES.forEach((type, at) => {
-  TYPE_OF_FIELD[FIELDS[at]!] = type;
-});
+for (const { name, tag, message } of PLANS.Event.fields) {
+  if (message !== null) TYPE_OF_FIELD[tag >>> 3] = name as EventType;
+}
 
 const CALL_FIELD: { [T in EventType]?: number } = {};
 for (const type of EVENT_TYPES) {
