@@ -33,9 +33,10 @@ export function plainLog(): Log {
 
 /** Of a stack trace its first line: the whole is in the JSON log. */
 function describe({ level: _, message, ...fields }: Event): string {
-  const rest = Object.entries(fields).map(([name, value]) => {
-    const text = typeof value === "string" ? value.split("\n")[0]! : JSON.stringify(value);
-    return `${name}=${text.slice(0, FIELD_CHARS)}`;
+  const rest = Object.entries(fields).flatMap(([name, value]) => {
+    // Undefined where there is nothing to say; a log must not be what ends a service.
+    const text = typeof value === "string" ? value.split("\n")[0] : JSON.stringify(value);
+    return text === undefined ? [] : [`${name}=${text.slice(0, FIELD_CHARS)}`];
   });
   return rest.length > 0 ? `${message} (${rest.join(", ")})` : message;
 }

@@ -78,10 +78,13 @@ export class AttemptFolder {
     return holdOfSandbox(basename(this.path));
   }
 
+  /** Killed in the middle of it, this executor must not find a finish whose outputs are gone: first the lease's name goes. */
   async remove(): Promise<void> {
+    const leaving = new AttemptFolder(this.hold === null ? this.path : `${this.path}.done`);
+    if (leaving.path !== this.path && existsSync(this.path)) renameSync(this.path, leaving.path);
     // Large files take longer to remove, and only outputs are large.
-    if (existsSync(this.outputs)) await rm(this.outputs, { recursive: true, force: true });
-    rmSync(this.path, { recursive: true, force: true });
+    if (existsSync(leaving.outputs)) await rm(leaving.outputs, { recursive: true, force: true });
+    rmSync(leaving.path, { recursive: true, force: true });
   }
 
   async #read<Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema> | null> {

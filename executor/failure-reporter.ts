@@ -18,7 +18,7 @@ export class FailureReporter {
   readonly report = (error: unknown): void => {
     const message = error instanceof Error ? error.message : String(error);
     if (!isPassing(error)) {
-      this.#log({ level: "error", message, code: error instanceof DsecError ? error.code : undefined });
+      this.#log({ level: "error", message, ...(error instanceof DsecError ? { code: error.code } : {}) });
       return;
     }
     const nowMs = performance.now();

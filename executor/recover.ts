@@ -47,13 +47,13 @@ async function recoverAttempt(
   options: Parameters<typeof recoverAttempts>[0],
 ): Promise<void> {
   const { client, signal } = options;
+  const { hold } = folder;
+  if (hold === null) return; // nothing of ours, or answered for and on its way out
   const finish = await folder.readFinish();
   if (finish !== null) {
     await deliver(finish, folder, { ...options, flushed: Promise.resolve() });
     return;
   }
-  const { hold } = folder;
-  if (hold === null) return; // nothing of ours
   if (trajectory !== undefined) {
     // The next attempt is to know all that this one did.
     await sendTrajectory(trajectory, 0, Number.POSITIVE_INFINITY, (offset, bytes) =>

@@ -1,0 +1,79 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { newId } from "#core/ids.ts";
+import { AttemptFolder } from "#executor/attempt-folder.ts";
+import { recoverAttempts } from "#executor/recover.ts";
+
+let directory: string;
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), "dsec-attempts-"));
+});
+afterAll(() => rm(directory, { recursive: true, force: true }));
+
+const FILES = 3_000;
+
+/** A finished attempt with many outputs, as it lies there until the gateway has it. */
+function finished(attempts: string): AttemptFolder {
+  const folder = AttemptFolder.create(attempts, { lease_id: newId("lease"), fence: 1 });
+  mkdirSync(folder.outputs);
+  for (let n = 0; n < FILES; n++) writeFileSync(join(folder.outputs, String(n)), "output");
+  writeFileSync(join(folder.path, "finish.json"), "{}");
+  return folder;
+}
+
+/** Removes the folder in a process of its own, which is killed once some of the outputs are gone. */
+async function removedAndKilled({ path }: AttemptFolder, attempts: string): Promise<void> {
+  const module = resolve(import.meta.dirname, "../../executor/attempt-folder.ts");
+  const script = `import { AttemptFolder } from ${JSON.stringify(module)};
+    await new AttemptFolder(${JSON.stringify(path)}).remove();`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", script], {
+    cwd: resolve(import.meta.dirname, "../.."),
+    stdio: "inherit",
+  });
+  const exit = once(child, "exit");
+  while (outputsIn(attempts) === FILES) await new Promise((resolve) => setImmediate(resolve));
+  child.kill("SIGKILL");
+  await exit;
+}
+
+/** Of the one folder there is, whatever its name. */
+function outputsIn(attempts: string): number {
+  const [name] = readdirSync(attempts);
+  const outputs = join(attempts, name ?? "", "outputs");
+  // Removed between the two looks, or renamed: looked at again.
+  return name !== undefined && existsSync(outputs)
+    ? readdirSync(outputs).length
+    : name === undefined
+      ? 0
+      : FILES;
+}
+
+test("an executor that is killed while it removes a delivered attempt finds none whose outputs are gone", async () => {
+  let halfway = 0;
+  for (let round = 0; round < 5; round++) {
+    const attempts = await mkdtemp(join(directory, "a-"));
+    await removedAndKilled(finished(attempts), attempts);
+    const left = await AttemptFolder.list(attempts);
+    for (const folder of left) {
+      if (existsSync(join(folder.path, "finish.json")) && outputsIn(attempts) < FILES) halfway++;
+      expect(folder.hold).toBeNull();
+    }
+    // what is on its way out is removed by the next life, and nobody is told of it again
+    const nobody = () => Promise.reject(new Error("nothing is to be told"));
+    const client = { putBlob: nobody, complete: nobody, fail: nobody, sendTrajectory: nobody };
+    const failures: unknown[] = [];
+    await recoverAttempts({
+      ...{ folders: left, trajectories: [], client },
+      ...{ collector: { sealLeft: nobody }, signal: new AbortController().signal },
+      onFailure: (error) => failures.push(error),
+    });
+    expect(failures).toEqual([]);
+    expect(readdirSync(attempts)).toEqual([]);
+  }
+  expect(halfway, "kills in the middle of a removal").toBeGreaterThan(0);
+});
