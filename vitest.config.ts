@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import type { EdgeFixture } from "./test/support/edge.ts";
@@ -7,15 +8,6 @@ const times = { testTimeout: 60_000, hookTimeout: 120_000 } as const;
 /** Fresh process for each file. */
 const common = { pool: "forks", ...times } as const;
 
-/** Parts of the executor that need no sandbox, and so no place of their own in the line of those that do. */
-const withoutSandbox = [
-  "test/executor/memory/{memory,routes,sqlite-database,store}.test.ts",
-  "test/executor/messages/**/*.test.ts",
-  "test/executor/images/import.test.ts",
-  "test/executor/egress/{authority,client-hello,current-policy,decisions,spool}.test.ts",
-  "test/executor/{artifact-cache,glob,identity,output-stream,plan}.test.ts",
-];
-
 // workerd is run on this machine alone.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
 process.env.WRANGLER_SEND_METRICS ??= "false";
@@ -23,6 +15,8 @@ process.env.WRANGLER_SEND_ERROR_REPORTS ??= "false";
 
 export default defineConfig({
   test: {
+    // Tests wait for processes and deadlines more than they compute, and each knows what is its own on the host.
+    maxWorkers: Math.max(2, availableParallelism()),
     onUnhandledError(error) {
       // postgres.js closing a socket in workerd; nothing waits for that stream any more.
       if (error.message === "Stream was cancelled.") return false;
@@ -32,7 +26,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "unit",
-          include: ["test/{core,trace,gateway,sdk,cli,tidy}/**/*.test.ts", ...withoutSandbox],
+          include: ["test/{core,trace,gateway,sdk,cli,tidy}/**/*.test.ts"],
         },
       },
       // needs root, namespaces and cgroups
@@ -41,8 +35,7 @@ export default defineConfig({
           ...common,
           name: "linux",
           include: ["test/{native,executor}/**/*.test.ts"],
-          exclude: withoutSandbox,
-          fileParallelism: false,
+          globalSetup: ["test/support/native-programs.ts"],
         },
       },
       // the whole system
@@ -51,7 +44,6 @@ export default defineConfig({
           ...common,
           name: "flow",
           include: ["test/flow/**/*.test.ts"],
-          fileParallelism: false,
           testTimeout: 300_000,
         },
       },

@@ -3,16 +3,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Namespace } from "#native/index.ts";
-import { buildNativeChecks, plan, run, shell, type TestLauncher, testLauncher } from "./sandboxes.ts";
+import { NATIVE_PROGRAMS, plan, run, shell, type TestLauncher, testLauncher } from "./sandboxes.ts";
 
 const NAMESPACES: Namespace[] = ["pid", "net", "mnt", "uts", "ipc", "user", "cgroup"];
 const NO_CAPABILITIES = "0000000000000000";
 
 let host: TestLauncher;
-let build: string;
 let scratch: string;
 beforeAll(async () => {
-  build = buildNativeChecks();
   host = await testLauncher();
   scratch = mkdtempSync(join(tmpdir(), "dsec-isolation-"));
 });
@@ -86,7 +84,7 @@ describe("what a sandbox must not be able to do", () => {
   let attempts: Map<string, string>;
   beforeAll(async () => {
     const { stdout, end, stderr } = await run(host.launcher, ["/attempts"], {
-      mounts: [{ source: join(build, "guests/attempts"), target: "/attempts" }],
+      mounts: [{ source: join(NATIVE_PROGRAMS, "guests/attempts"), target: "/attempts" }],
     });
     expect([end.reason, end.exitCode, stderr.toString()]).toEqual(["exited", 0, ""]);
     attempts = new Map(

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
-  buildNativeChecks,
   cgroupPrefixOf,
   cgroupsOf,
+  NATIVE_PROGRAMS,
   plan,
   run,
   runKept,
@@ -192,8 +192,9 @@ describe("the writable layer has a bound", () => {
 });
 
 test("both cgroup versions: names of files and forms of values", () => {
-  const build = buildNativeChecks();
   const folder = mkdtempSync(join(tmpdir(), "dsec-cgroup-"));
-  execFileSync(join(build, "cgroup_interface_test"), [folder], { stdio: ["ignore", "ignore", "inherit"] });
+  execFileSync(join(NATIVE_PROGRAMS, "cgroup_interface_test"), [folder], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   rmSync(folder, { recursive: true });
 });

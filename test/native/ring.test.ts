@@ -2,14 +2,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { beforeAll, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { Ring, RingCollector } from "#native/index.ts";
-import { buildNativeChecks } from "./sandboxes.ts";
-
-let programs: string;
-beforeAll(() => {
-  programs = buildNativeChecks();
-});
+import { NATIVE_PROGRAMS } from "./sandboxes.ts";
 
 const RING_BYTES = 16 * 1024;
 
@@ -93,7 +88,7 @@ test("a record that is larger than a quarter of the ring is refused, naming the 
 function producer(ring: Ring, slot: number, records: number, threads = 1): ChildProcess {
   const descriptor = ring.descriptor;
   const stdio = ["ignore", "inherit", "inherit", descriptor] as const;
-  return spawn(`${programs}/ring_producer`, ["3", String(slot), String(records), String(threads)], {
+  return spawn(`${NATIVE_PROGRAMS}/ring_producer`, ["3", String(slot), String(records), String(threads)], {
     stdio: [...stdio],
   });
 }

@@ -1,5 +1,4 @@
 /** What the tests of the launcher share: a launcher of their own, short plans, whole outputs, and a look at the host. */
-import { execFileSync } from "node:child_process";
 import {
   type Dirent,
   existsSync,
@@ -21,7 +20,7 @@ import {
   startLauncher,
 } from "#native/index.ts";
 
-export const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 
 /** How many times slower than a real processor this one may be: above 1 where it is emulated (guest/inside.sh). */
 export const SLOWNESS = Number(process.env.DSEC_TEST_SLOWNESS ?? 1);
@@ -158,13 +157,8 @@ export function tracesOf(stateDirectory: string): HostTraces {
 
 export const NO_TRACES: HostTraces = { cgroups: [], folders: [], mounts: [] };
 
-/** Builds the guest programs and the C++ test programs. */
-export function buildNativeChecks(): string {
-  execFileSync("make", ["-s", "-C", join(ROOT, "native"), "check"], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-  return join(ROOT, "build/native");
-}
+/** Where the guest programs and the C++ test programs are, which test/support/native-programs.ts builds. */
+export const NATIVE_PROGRAMS = join(ROOT, "build/native");
 
 export async function eventually(what: string, condition: () => boolean, withinMs = 5_000): Promise<void> {
   const deadlineMs = Date.now() + withinMs;
