@@ -131,7 +131,8 @@ function take(record: RingRecord, nowMs: number): void {
   const { slot, kind } = record;
   const recorded = open.get(slot);
   if (kind === RECORD.end) {
-    recorded?.end();
+    if (recorded !== undefined) recorded.end();
+    else tell({ type: "unwritable", slot, message: "its file could not be made" }); // why was told at its begin
     open.delete(slot);
   } else if (kind === RECORD.flush) {
     // Where the disk refuses, "failed" was told before.

@@ -34,7 +34,6 @@ export class Collector {
   readonly #free: number[] = [];
   readonly #ended = Promise.withResolvers<void>();
   readonly #broken = Promise.withResolvers<never>();
-  readonly #days = new Set<string>();
   #slots = 0;
   #lost = 0;
   #state: "running" | "closing" = "running";
@@ -81,10 +80,11 @@ export class Collector {
 
   /** Begins a recording. @param path of its trajectory, which is not there yet */
   record(path: string, header: NewTraceHeader): Recording {
-    const slot = this.#free.pop() ?? this.#slots++;
-    if (slot >= SLOTS)
+    if (this.#recordings.size >= SLOTS)
       throw new DsecError("STORE_UNAVAILABLE", `${SLOTS} recordings are under way; at most so many can be`);
-    this.#makeFolder(dirname(path));
+    // Each time: a day's folder may have been removed with the traces in it.
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    const slot = this.#free.pop() ?? this.#slots++;
     Atomics.store(this.#flushedBytes, slot, 0n);
     const recording = new Recording(path, {
       push: (kind, timeUs, bytes, urgent) => this.#push(slot, kind, timeUs, bytes, urgent),
@@ -159,12 +159,6 @@ export class Collector {
       recording.onClosed(Promise.reject(error));
     }
     this.#recordings.clear();
-  }
-
-  #makeFolder(folder: string): void {
-    if (this.#days.has(folder)) return;
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.#days.add(folder);
   }
 
   #letGo(): void {

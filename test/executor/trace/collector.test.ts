@@ -133,14 +133,22 @@ test("on a full disk the recording fails with the way out, and its file is whole
   }
 });
 
-test("a recording whose file is taken fails, and does not touch it", async () => {
-  const taken = EventLog.open(collector, directory, leaseOf(1)).recording.trajectoryPath;
+test("a recording whose file is taken fails, as making its trace does, and does not touch it", async () => {
+  const { recording } = EventLog.open(collector, directory, leaseOf(1));
+  const taken = recording.trajectoryPath;
   const contentOf = () => readFile(taken).catch(() => Buffer.of());
   while ((await contentOf()).length === 0) await sleep(1);
   const before = await contentOf();
   const log = EventLog.open(collector, directory, leaseOf(1));
   await expect(log.failed).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  await expect(log.seal()).rejects.toThrow(/cannot be written: .*\.traj exists already/);
   expect(await readFile(taken)).toEqual(before);
+});
+
+test("what is recorded after the day's folder was removed comes to its trace", async () => {
+  await EventLog.open(collector, directory, leaseOf(1)).seal();
+  for (const day of await readdir(directory)) await rm(join(directory, day), { recursive: true });
+  expect(await EventLog.open(collector, directory, leaseOf(2)).seal()).toMatchObject({ count: 0 });
 });
 
 test("after SIGKILL a trajectory is readable to its last whole flush, and is sealed by the next life", async () => {
