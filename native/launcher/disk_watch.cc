@@ -2,8 +2,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -70,21 +74,48 @@ void walk(Fd folder, int depth, Tally& tally) {
   }
 }
 
-bool is_memory(const std::string& target) {
-  return target.starts_with("/memfd:") || target.starts_with("/dev/shm/") || target.starts_with("/SYSV") ||
-         target.starts_with("/dev/zero");
+// What a memory file is, its file system tells: names are the sandbox's to choose.
+bool is_memory(const std::string& link) {
+  struct statfs status{};
+  return ::statfs(link.c_str(), &status) == 0 &&
+         (status.f_type == TMPFS_MAGIC || status.f_type == HUGETLBFS_MAGIC || status.f_type == RAMFS_MAGIC);
 }
 
-void add_unlinked(const std::string& links, Tally& tally) {
+// Follows the magic links of a folder in /proc. False where there were none.
+bool add_unlinked(const std::string& links, Tally& tally) {
   Directory stream(::opendir(links.c_str()));
-  if (!stream) return;
+  if (!stream) return false;
   int directory = ::dirfd(stream.get());
+  bool found = false;
   while (const dirent* entry = ::readdir(stream.get())) {
+    if (entry->d_name[0] == '.') continue;
+    found = true;
     struct stat status{};
     if (::fstatat(directory, entry->d_name, &status, 0) != 0) continue;
     if (!S_ISREG(status.st_mode) || status.st_nlink != 0) continue;
-    Result<std::string> target = read_link(directory, entry->d_name);
-    if (target && !is_memory(*target)) tally.add(status);
+    if (!is_memory(links + "/" + entry->d_name)) tally.add(status);
+  }
+  return found;
+}
+
+bool share_descriptors(const std::string& one, const std::string& other) {
+  return ::syscall(SYS_kcmp, std::stol(one), std::stol(other), KCMP_FILES, 0, 0) == 0;
+}
+
+// Every thread can have a table of descriptors of its own, and outlive the thread that the process is named after.
+void add_held_by(const std::string& process, Tally& tally) {
+  Directory threads(::opendir(("/proc/" + process + "/task").c_str()));
+  if (!threads) return;
+  std::string looked_at;
+  bool is_mapping_known = false;
+  while (const dirent* entry = ::readdir(threads.get())) {
+    const std::string thread = entry->d_name;
+    if (thread[0] == '.') continue;
+    if (looked_at.empty() || !share_descriptors(looked_at, thread)) {
+      if (add_unlinked("/proc/" + thread + "/fd", tally)) looked_at = thread;
+    }
+    // Those that live have one memory.
+    if (!is_mapping_known) is_mapping_known = add_unlinked("/proc/" + thread + "/map_files", tally);
   }
 }
 
@@ -115,10 +146,7 @@ int64_t disk_bytes_used(const std::string& folder, const std::string& cgroup) {
   Result<std::string> members = read_file(AT_FDCWD, cgroup + "/cgroup.procs");
   if (!members || tally.is_final()) return tally.bytes();
   std::stringstream lines(*members);
-  for (std::string pid; std::getline(lines, pid);) {
-    add_unlinked("/proc/" + pid + "/fd", tally);
-    add_unlinked("/proc/" + pid + "/map_files", tally);
-  }
+  for (std::string process; std::getline(lines, process);) add_held_by(process, tally);
   return tally.bytes();
 }
 

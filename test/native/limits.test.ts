@@ -165,6 +165,24 @@ describe("the writable layer has a bound", () => {
       "a file that was unlinked while open",
       "exec 3>/work/f; rm /work/f; head -c 300M /dev/zero >&3; sleep 30",
     ],
+    [
+      "an unlinked file whose path looks like memory's",
+      "mkdir /memfd:x; exec 3>/memfd:x/f; rm /memfd:x/f; head -c 300M /dev/zero >&3; sleep 30",
+    ],
+    [
+      "an unlinked file that only a thread's own table holds, the first thread having ended",
+      `exec python3 -c '
+import ctypes, os, threading, time
+libc = ctypes.CDLL(None)
+def hold():
+    libc.close_range(1000, 1000, 2)  # CLOSE_RANGE_UNSHARE
+    f = os.open("/work/f", os.O_WRONLY | os.O_CREAT)
+    os.unlink("/work/f")
+    for _ in range(300): os.write(f, bytes(1 << 20))
+    time.sleep(30)
+threading.Thread(target=hold).start()
+libc.pthread_exit(None)'`,
+    ],
     ["room that was only set aside", "fallocate -l 300M /work/f; sleep 30"],
   ])("%s past it ends the sandbox, which says so", async (_, script) => {
     const { end } = await run(host.launcher, shell(script), { limits: { diskBytes: 64 * MIB } });
