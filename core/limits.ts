@@ -216,12 +216,18 @@ export const LIMITS = {
   /** Who wrote, in the client's own words, such as `agent.py:42 append`. */
   memoryOriginChars: 200,
   channelsPerJob: 256,
+  /** That one task declares. */
+  channelsPerTask: 64,
   channelNameChars: 100,
   channelReaders: 1_024,
   channelMessages: 10_000,
   channelBytes: 16 * 1024 * 1024,
   messageBytes: 256 * 1024,
   messagesPerReceive: 100,
+  /** A repeated send is recognised for so many further messages of its channel after everybody has acknowledged it. */
+  messageKeysKept: 10_000,
+  /** How long a sandbox's message is tried while the gateway does not answer. */
+  messagePatienceMs: 15_000,
   /** Keywords and members of a channel's schema, counted through all levels. */
   channelSchemaNodes: 1_000,
 

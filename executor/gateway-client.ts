@@ -24,6 +24,7 @@ import {
   type RenewResponse,
   RenewResponseSchema,
 } from "#core/wire/leases.ts";
+import { type ChannelDeclaration, LeaseMessagesSchema, MessageSentSchema } from "#core/wire/messages.ts";
 import {
   type ObservationForLease,
   ObservationsForLeasesSchema,
@@ -219,6 +220,48 @@ export class GatewayClient {
     return answer.observations;
   }
 
+  /** Rules for a channel of the job of the lease's task. */
+  async declareChannel(hold: Hold, declaration: ChannelDeclaration, signal: AbortSignal): Promise<void> {
+    const { name, ...rules } = declaration;
+    await this.#call("PUT", channelPath(hold, name), { json: { fence: hold.fence, ...rules }, signal });
+  }
+
+  /** Sends a message, once for each key; returns its id. @param json its text, which is kept as it is */
+  async sendMessage(
+    hold: Hold,
+    channel: string,
+    key: string,
+    json: string,
+    signal: AbortSignal,
+  ): Promise<number> {
+    const path = `${channelPath(hold, channel)}?fence=${hold.fence}`;
+    const options = { body: new TextEncoder().encode(json), contentType: "application/json", key, signal };
+    return (await this.#json(MessageSentSchema, "POST", path, options)).id;
+  }
+
+  /** Messages of a channel, as soon as there is one or after `waitMs`. */
+  async receiveMessages(
+    hold: Hold,
+    channel: string,
+    { after, limit, waitMs }: { after: number | null; limit: number; waitMs: number },
+    signal: AbortSignal,
+  ) {
+    const from = after === null ? "" : `&after=${after}`;
+    const query = `fence=${hold.fence}&limit=${limit}&wait_ms=${waitMs}${from}`;
+    const path = `${channelPath(hold, channel)}?${query}`;
+    return (await this.#json(LeaseMessagesSchema, "GET", path, { signal, waitMs })).items;
+  }
+
+  async acknowledgeMessages(
+    hold: Hold,
+    channel: string,
+    through: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const json = { fence: hold.fence, through };
+    await this.#call("POST", `${channelPath(hold, channel)}/ack`, { json, signal });
+  }
+
   async #json<Schema extends z.ZodType>(
     schema: Schema,
     method: string,
@@ -246,6 +289,7 @@ export class GatewayClient {
     const timeout = AbortSignal.timeout(ANSWER_TIMEOUT_MS + (options.waitMs ?? 0));
     const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
     const headers: Record<string, string> = { authorization: `Bearer ${options.apiKey ?? this.#bearer()}` };
+    if (options.key !== undefined) headers["idempotency-key"] = options.key;
     let body: Blob | Uint8Array<ArrayBuffer> | string | undefined = options.body;
     if (options.json !== undefined) {
       headers["content-type"] = "application/json";
@@ -367,11 +411,17 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
   });
 }
 
+function channelPath({ lease_id }: Hold, channel: string): string {
+  return `/v1/leases/${lease_id}/messages/${channel}`;
+}
+
 type CallOptions = {
   json?: unknown;
   body?: Blob | Uint8Array<ArrayBuffer>;
   /** of the body, which otherwise is application/octet-stream */
   contentType?: string;
+  /** sent once for each: Idempotency-Key */
+  key?: string;
   /** in place of the executor's own token */
   apiKey?: string;
   signal?: AbortSignal;

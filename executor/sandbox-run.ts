@@ -96,7 +96,7 @@ export async function runInSandbox(
   const openDoors = async () => {
     const again = replay ?? (await fastForward(lease, folder.path, parts, signal));
     const persist = lease.spec.fast_forward ? () => parts.trajectories.sync(held.hold, signal) : null;
-    channel = await parts.channels.open(lease, folder.path, { replay: again, persist });
+    channel = await parts.channels.open(lease, folder.path, { replay: again, persist, signal });
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
     egress = new Egress(lease, folder.path, channel, parts.client, signal);
     return { channel, egress };

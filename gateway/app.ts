@@ -16,6 +16,7 @@ import { executorRoutes } from "./routes/executors.ts";
 import { keyRoutes } from "./routes/keys.ts";
 import { leaseEndRoutes } from "./routes/lease-ends.ts";
 import { leaseRoutes } from "./routes/leases.ts";
+import { messageRoutes } from "./routes/messages.ts";
 import { observationRoutes } from "./routes/observations.ts";
 import { outputRoutes } from "./routes/outputs.ts";
 import { receiptRoutes } from "./routes/receipts.ts";
@@ -79,6 +80,7 @@ export function createGateway(
     callRoutes,
     receiptRoutes,
     observationRoutes,
+    messageRoutes,
     traceRoutes,
     secretRoutes,
     executorRoutes,

@@ -3,6 +3,7 @@
  * the tests each put their own behind them.
  */
 import type { Digest, ExecutorId, KeyId, LeaseId, TaskId } from "#core/ids.ts";
+import type { Json } from "#core/json.ts";
 import type { Bucket, Refused, Usage } from "#core/policy/budget.ts";
 import type { Resources } from "#core/resources.ts";
 import type { Outcome, TaskState } from "#core/task.ts";
@@ -11,6 +12,7 @@ import type { CallsSummary, Receipt } from "#core/wire/calls.ts";
 import type { EnrolRequest, Executor, HeartbeatRequest, PublicKey } from "#core/wire/executors.ts";
 import type { Key, Scope } from "#core/wire/keys.ts";
 import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/leases.ts";
+import type { ChannelDeclaration } from "#core/wire/messages.ts";
 import type { Observation, ObservationForLease } from "#core/wire/observations.ts";
 import type { Policy, PolicyBudgets } from "#core/wire/policy.ts";
 import type { Secret } from "#core/wire/secrets.ts";
@@ -59,6 +61,9 @@ export type KeptReceipt = {
   leaf: Digest;
   spent: Usage;
 };
+
+/** `from` is the task that sent it, `json` the body's text as it was sent. */
+export type StoredMessage = { id: number; from: string; at: string; json: string };
 
 /** A secret as it lies in the database: sealed, so that who has the database alone cannot read it. */
 export type SealedSecret = { name: string; hosts: string[]; sealed: string };
@@ -195,6 +200,36 @@ export type Store = {
     received: { lease_id: string; fence: number; through: number }[],
   ): Promise<void>;
 
+  // messages between the tasks of a job, named by a task's lease alone. LEASE_* from each.
+  /** Rules for a channel from now on. CHANNEL_FULL where the job or the channel has no room for another. */
+  declareChannel(executorId: ExecutorId, hold: Hold, channel: ChannelDeclaration): Promise<void>;
+  /**
+   * Appends a message of the lease's task, once for each `key` of its own: the same id where it was sent before. `value` is
+   * what `text` says. MESSAGE_REFUSED, CHANNEL_FULL, IDEMPOTENCY_KEY_REUSED for another text.
+   */
+  sendMessage(
+    executorId: ExecutorId,
+    hold: Hold,
+    message: { channel: string; key: string; text: string; value: Json },
+  ): Promise<{ id: number }>;
+  /**
+   * What the lease's task has not acknowledged, or what follows on `after`, in order; it is a reader from its first time on.
+   * `channelId` is what is waited for where there is nothing.
+   */
+  receiveMessages(
+    executorId: ExecutorId,
+    hold: Hold,
+    from: { channel: string; after: number | null; limit: number },
+  ): Promise<{ channelId: number; messages: StoredMessage[] }>;
+  /** INVALID_REQUEST for what was taken back, or given ahead. */
+  acknowledgeMessages(
+    executorId: ExecutorId,
+    hold: Hold,
+    read: { channel: string; through: number },
+  ): Promise<void>;
+  /** Removes readers whose task has ended, and the channels of jobs whose last has. Returns how many channels. */
+  sweepChannels(): Promise<number>;
+
   // attestations
   listAttestations(taskId: TaskId, keyId: KeyId | null): Promise<Attestation[]>;
 
@@ -234,7 +269,8 @@ export type Topic =
   | `task:${TaskId}`
   | `trace:${TaskId}`
   | `cancel:${ExecutorId}`
-  | `observe:${ExecutorId}`;
+  | `observe:${ExecutorId}`
+  | `messages:${number}`;
 
 /** Wakes long polls and event streams, in this process or across instances. Polling underneath bounds what is missed. */
 export type Wake = {

@@ -25,7 +25,7 @@ export async function readJson<S extends z.ZodType>(
 }
 
 /** The whole body, counted while it arrives: a content-length may be absent or wrong. */
-async function readBytes(c: Context, maxBytes: number): Promise<Uint8Array> {
+export async function readBytes(c: Context, maxBytes: number): Promise<Uint8Array> {
   refuseDeclaredLength(c, maxBytes);
   const parts: Uint8Array[] = [];
   let size = 0;

@@ -1,4 +1,4 @@
-/** Agent memory and messages between the sandboxes of one job, as they cross the sandbox's socket and the trace. */
+/** Agent memory, as it crosses the sandbox's socket and the trace. */
 import { z } from "zod";
 import { LIMITS } from "../limits.ts";
 import { DigestSchema, strict, TimeSchema, text } from "./common.ts";
@@ -83,33 +83,3 @@ export const MemoryEventSchema = strict({
   at: TimeSchema,
 });
 export type MemoryEvent = z.infer<typeof MemoryEventSchema>;
-
-export const ChannelNameSchema = z
-  .string()
-  .regex(
-    /^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$/,
-    "must be up to 100 letters, digits, . _ - and begin with no dot or dash",
-  );
-
-/** A channel that a job declares: what its messages look like, and who gets them even before the first receive. */
-export const ChannelDeclarationSchema = strict({
-  name: ChannelNameSchema,
-  /** The subset of JSON Schema 2020-12 that docs/decisions/0011 lists; an unknown keyword is refused. */
-  schema: z.json().optional(),
-  readers: z.array(text(200).min(1)).max(LIMITS.channelReaders).default([]),
-  capacity: z.number().int().min(1).max(LIMITS.channelMessages).default(LIMITS.channelMessages),
-});
-export type ChannelDeclaration = z.input<typeof ChannelDeclarationSchema>;
-
-/** Ids count up by one in each channel and are never used again. */
-export const MessageIdSchema = z.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
-
-export const MessageSentSchema = z.object({ id: MessageIdSchema });
-export const MessageSchema = z.object({
-  id: MessageIdSchema,
-  from: z.string(),
-  at: TimeSchema,
-  body: z.json(),
-});
-export const MessageListSchema = z.object({ items: z.array(MessageSchema) });
-export const MessageAcknowledgeSchema = strict({ through: z.number().int().min(0) });

@@ -20,6 +20,7 @@ import {
   type WireResources,
 } from "./common.ts";
 import { MemoryGrantSchema } from "./memory.ts";
+import { ChannelsSchema } from "./messages.ts";
 import { PolicySchema } from "./policy.ts";
 import { siblingRoom, ToolsSchema, ToolTimeoutsSchema, unknownToolTimeouts } from "./tools.ts";
 import { TraceSpecSchema } from "./trace.ts";
@@ -112,6 +113,8 @@ export const TaskSpecSchema = strict({
     .regex(/^[A-Za-z0-9._-]{1,100}$/, "must be letters, digits, . _ -")
     .nullable()
     .default(null),
+  /** What this task says of its job's message channels. One that nobody declares takes any JSON. */
+  channels: ChannelsSchema.default([]),
   /** Memory besides the task's own: namespaces that all tasks of the key share, by name. */
   memory: strict({ shared: z.array(MemoryGrantSchema).max(64).default([]) }).prefault({}),
   /** How much of what happens is recorded. */

@@ -7,7 +7,7 @@ import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
 import type { Observation } from "#core/wire/observations.ts";
 import { taskNamespace } from "../memory/memory.ts";
 import { createMemoryRoutes } from "../memory/routes.ts";
-import { busJob, type Member } from "../messages/routes.ts";
+import { createMessageBus, type MessageBus, type MessageGateway } from "../messages/bus.ts";
 import { sandboxId } from "../plan.ts";
 import type { Replay } from "../replay/replay.ts";
 import type { ExecToolParts } from "../tools/exec-tool.ts";
@@ -31,7 +31,7 @@ import { PlanSteps } from "./steps.ts";
 import { ToolCalls } from "./tool-calls.ts";
 
 export type ChannelParts = {
-  gateway: CallGateway;
+  gateway: CallGateway & MessageGateway;
   services: AgentServices;
   exec: ExecToolParts;
   collector: Collector;
@@ -66,7 +66,8 @@ export class Channel {
   readonly #snapshots: MemorySnapshots;
   readonly #tools: ToolCalls;
   readonly #replay: Replay | null;
-  readonly #leave: () => Promise<void>;
+  readonly #messages: MessageBus;
+  readonly #unfollow: () => void;
   readonly #answering = new Set<Promise<Reply>>();
   #server: SocketServer | null = null;
 
@@ -75,9 +76,10 @@ export class Channel {
     lease: Lease,
     directory: string,
     parts: ChannelParts,
-    options: { replay: Replay | null; persist: (() => Promise<void>) | null },
+    options: { replay: Replay | null; persist: (() => Promise<void>) | null; signal: AbortSignal },
   ): Promise<Channel> {
     const channel = new Channel(lease, directory, parts, options);
+    for (const declared of lease.spec.channels) await channel.#messages.declare(declared, options.signal);
     if (await channel.#watch.begin()) await channel.#snapshots.begin();
     channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
     return channel;
@@ -95,8 +97,6 @@ export class Channel {
     const { spec, task_id: taskId } = lease;
     const id = sandboxId(lease);
     const namespace = taskNamespace(taskId as TaskId);
-    // A task of its own is a job of its own.
-    const member: Member = { owner: lease.key_id, jobId: spec.job ?? taskId, member: taskId };
     const log = EventLog.open(parts.collector, parts.tracesDirectory, lease);
     const watch = new MemoryWatch(services.memory, namespace, log);
     const snapshots = new MemorySnapshots(
@@ -105,7 +105,7 @@ export class Channel {
       log,
       spec.trace.memory_snapshot_interval,
     );
-    const unfollow = services.follow(id, namespace, (event) => {
+    this.#unfollow = services.follow(id, namespace, (event) => {
       recordMemory(log, event, this.recorded.current);
       if (event.namespace !== namespace) return;
       watch.wrote(event);
@@ -125,6 +125,8 @@ export class Channel {
     this.#completions = new Completions(log);
     const { timings } = this;
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
+    // An agent that does the same in each attempt sends the same messages.
+    this.#messages = createMessageBus(gateway, hold, spec.fast_forward ? "" : String(lease.fence));
     this.calls = new ProxiedCalls(gateway, hold, { log, completions: this.#completions, timings });
     this.recorded = new RecordedCalls({
       ...{ log, steps: this.#steps, watch, failures: this.failures, timings },
@@ -144,9 +146,9 @@ export class Channel {
     });
     const memoryAndMessages = createMemoryRoutes({
       memory: services.memory,
-      messages: recordedBus(services.messages, log),
+      messages: recordedBus(this.#messages, log),
       identity: {
-        ...member,
+        owner: lease.key_id,
         taskId: taskId as TaskId,
         sandboxId: id,
         grants: spec.memory.shared,
@@ -165,13 +167,6 @@ export class Channel {
       const answering = answer(exchange).finally(() => this.#answering.delete(answering));
       this.#answering.add(answering);
       return answering;
-    };
-    this.#leave = async () => {
-      unfollow();
-      const { messages } = services;
-      // Nothing is kept for a reader that is gone, nor of a job that had only this one.
-      if (spec.job === null) await messages.endJob(busJob(member));
-      else await messages.leave(busJob(member), member.member);
     };
   }
 
@@ -218,7 +213,7 @@ export class Channel {
     await Promise.all(this.#answering);
     this.#completions.close();
     this.#steps.close();
-    await this.#leave();
+    this.#unfollow();
   }
 }
 

@@ -14,13 +14,14 @@ export class Channels {
   /**
    * @param options.replay answers in place of the world
    * @param options.persist resolves once what was recorded outlives this executor, where that is needed
+   * @param options.signal gives up
    */
   async open(
     lease: Lease,
     directory: string,
-    { replay = null, persist = null }: Partial<Parameters<typeof Channel.open>[3]> = {},
+    { replay = null, persist = null, signal = NEVER }: Partial<Parameters<typeof Channel.open>[3]> = {},
   ): Promise<Channel> {
-    const channel = await Channel.open(lease, directory, this.#parts, { replay, persist });
+    const channel = await Channel.open(lease, directory, this.#parts, { replay, persist, signal });
     this.#open.set(keyOf(lease), channel);
     return channel;
   }
@@ -38,6 +39,8 @@ export class Channels {
     await channel.discard();
   }
 }
+
+const NEVER = new AbortController().signal;
 
 function keyOf(hold: { lease_id: string; fence: number }): string {
   return `${hold.lease_id} ${hold.fence}`;

@@ -8,19 +8,19 @@ import type { EventLog } from "./event-log.ts";
 export function recordedBus(bus: MessageBus, log: EventLog): MessageBus {
   return {
     ...bus,
-    async send(job, channel, from, json) {
-      const id = await bus.send(job, channel, from, json);
+    async send(channel, json, options) {
+      const id = await bus.send(channel, json, options);
       log.append("message", { op: "send", channel, items: [{ id, body_digest: digestOfText(json) }] });
       return id;
     },
-    async receive(job, channel, reader, options) {
-      const received = await bus.receive(job, channel, reader, options);
-      const items = received.map(({ id, from, text }) => ({ id, from, body_digest: digestOfText(text) }));
+    async receive(channel, options) {
+      const received = await bus.receive(channel, options);
+      const items = received.map(({ id, from, json }) => ({ id, from, body_digest: digestOfText(json) }));
       if (items.length > 0) log.append("message", { op: "receive", channel, items });
       return received;
     },
-    async acknowledge(job, channel, reader, through) {
-      await bus.acknowledge(job, channel, reader, through);
+    async acknowledge(channel, through, signal) {
+      await bus.acknowledge(channel, through, signal);
       log.append("message", { op: "acknowledge", channel, items: [], through });
     },
   };

@@ -5,21 +5,19 @@ import { connectRedisMemoryStore } from "../memory/redis-store.ts";
 import { SqliteDatabase } from "../memory/sqlite-database.ts";
 import { createSqliteMemoryStore } from "../memory/sqlite-store.ts";
 import type { MemoryStore } from "../memory/store.ts";
-import { createMessageBus, type MessageBus } from "../messages/bus.ts";
 
 type Listener = (event: MemoryEvent) => void;
 
-/** What all sandboxes of an executor share: one memory, whose events go to the sandbox they are of, and one bus. */
+/** What all sandboxes of an executor share: one memory, whose events go to the sandbox they are of. */
 export class AgentServices {
   readonly memory: Memory;
-  readonly messages: MessageBus;
   readonly database: SqliteDatabase;
   readonly #store: MemoryStore;
   readonly #listeners = new Map<string, Listener>();
 
   /**
    * @param options.redisUrl keeps memory in Redis, where several executors see it, in place of the executor's own
-   * database, which keeps messages in any case
+   * database
    */
   static async open(options: {
     dataDirectory: string;
@@ -42,7 +40,6 @@ export class AgentServices {
     this.database = database;
     this.#store = store;
     this.memory = createMemory({ store, onEvent: (event) => this.#route(event) });
-    this.messages = createMessageBus(database);
   }
 
   /** Gives a sandbox the events of its own reads and writes, and those of its task's namespace that nobody made. */

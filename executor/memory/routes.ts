@@ -41,24 +41,18 @@ import {
 import type { Memory, MemoryIdentity, MemoryView, Page } from "./memory.ts";
 import type { Entry, Expectation } from "./store.ts";
 
-/** The sandbox behind a socket, as the executor knows it. */
-export type SandboxIdentity = MemoryIdentity & {
-  /** The job whose sandboxes may exchange messages; a task of its own is a job of its own. */
-  jobId: string;
-  /** The sandbox's name within the job: the sender and reader of messages. */
-  member: string;
-};
-
 export type MemoryRoutesOptions = {
   memory: Memory;
+  /** Of the sandbox behind the socket. */
   messages: MessageBus;
-  identity: SandboxIdentity;
+  /** That sandbox, as the executor knows it. */
+  identity: MemoryIdentity;
   newRequestId?: () => string;
 };
 
 export function createMemoryRoutes(options: MemoryRoutesOptions): Routes {
   const { memory, messages, identity, newRequestId = () => `req_${randomUUID()}` } = options;
-  const answerMessages = messageRoutes(messages, identity);
+  const answerMessages = messageRoutes(messages);
 
   async function answer(exchange: Exchange): Promise<Reply> {
     const { path } = exchange;

@@ -2,7 +2,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { DsecError } from "#core/errors.ts";
 
 /**
- * The executor's own database: memory and messages of its sandboxes. One process has it open at a time and takes
+ * The executor's own database: the memory of its sandboxes. One process has it open at a time and takes
  * the file's lock for as long as it runs; what must be seen by several executors belongs in Redis.
  *
  * Operations that come in one turn of the event loop share one transaction, in their order: a commit costs as much
@@ -182,33 +182,7 @@ const MIGRATIONS = [
      expires_at_ms integer,
      primary key (namespace_id, key)
    ) strict, without rowid;
-   create index entry_expiry on entry (namespace_id, expires_at_ms) where expires_at_ms is not null;
-
-   create table channel (
-     id integer primary key,
-     job text not null,
-     name text not null,
-     schema text,
-     capacity integer not null,
-     last_id integer not null default 0,
-     messages integer not null default 0,
-     bytes integer not null default 0,
-     unique (job, name)
-   ) strict;
-   create table message (
-     channel_id integer not null references channel (id) on delete cascade,
-     id integer not null,
-     sender text not null,
-     body text not null,
-     at_ms integer not null,
-     primary key (channel_id, id)
-   ) strict, without rowid;
-   create table reader (
-     channel_id integer not null references channel (id) on delete cascade,
-     name text not null,
-     acknowledged integer not null,
-     primary key (channel_id, name)
-   ) strict, without rowid;`,
+   create index entry_expiry on entry (namespace_id, expires_at_ms) where expires_at_ms is not null;`,
 ];
 
 function explain(cause: unknown): string {

@@ -23,6 +23,7 @@ import { LiveTrajectories } from "../trace/live.ts";
 import { type Recording, readRecording, recordedSpec, type StreamRecord } from "./recording.ts";
 import { type Divergence, type Held, Replay } from "./replay.ts";
 import { restoreMemory } from "./restore-memory.ts";
+import { unheardMessages } from "./unheard-messages.ts";
 
 export type ReplaySettings = {
   /** Whence the task's inputs come. */
@@ -160,7 +161,7 @@ export async function runReplay(
     void replay.diverged.then(() => (lastWords = setTimeout(stop, LAST_WORDS_MS)));
 
     const channels = new Channels({
-      ...{ collector, services, gateway: NO_GATEWAY, tracesDirectory: join(directory, "traces") },
+      ...{ collector, services, gateway: { ...NO_GATEWAY, ...unheardMessages() }, tracesDirectory: join(directory, "traces") },
       exec: { launcher, findImage },
     });
     const ran = await runInSandbox(

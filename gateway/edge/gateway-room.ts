@@ -58,14 +58,15 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
     this.#wake.notifyHere(topics);
   }
 
-  /** Ends leases whose time is over; the database's clock decides, this only bounds how late anybody notices. */
+  /** Ends what is over, leases and channels; the database's clock decides, this only bounds how late anybody notices. */
   override async alarm(): Promise<void> {
     this.#sweeping = false;
     try {
       const { store } = await this.#open();
       await store.expireLeases();
+      await store.sweepChannels();
     } catch (error) {
-      log({ level: "warn", message: "sweeping leases failed", error: String(error) });
+      log({ level: "warn", message: "sweeping leases and channels failed", error: String(error) });
     }
     if (Date.now() - this.#askedAtMs < IDLE_AFTER_MS) await this.#sweepSoon();
   }

@@ -1,4 +1,4 @@
-/** The gateway on Node: the app behind an HTTP server, the reference page's files, and the sweep of expired leases. */
+/** The gateway on Node: the app behind an HTTP server, the reference page's files, and the sweep of what is over. */
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 import { createServer, type Server } from "node:http";
@@ -26,7 +26,7 @@ export type RunningGateway = {
   close(): Promise<void>;
 };
 
-/** Leases end by the database's clock; this only bounds how late anybody notices. */
+/** Leases end by the database's clock, and a job's channels with its tasks; this only bounds how late anybody notices. */
 const SWEEP_EVERY_MS = 1_000;
 /** How long close() waits for requests in flight before it cuts their connections. */
 const CLOSE_GRACE_MS = 5_000;
@@ -58,7 +58,7 @@ export async function startGateway(options: {
   });
   await listen(server, host, port);
   const tunnels = serveTunnels(server, gateway, ca);
-  const sweeper = sweepLeases(ports, closing.signal);
+  const sweeper = sweep(ports, closing.signal);
 
   let closed: Promise<void> | undefined;
   return {
@@ -114,15 +114,17 @@ async function stopServer(server: Server): Promise<void> {
 }
 
 /** Runs until the signal aborts. A database that is away is met again at the next round. */
-async function sweepLeases({ store, log }: GatewayPorts, signal: AbortSignal): Promise<void> {
+async function sweep({ store, log }: GatewayPorts, signal: AbortSignal): Promise<void> {
   let failing = false;
   while (!signal.aborted) {
     try {
       const ended = await store.expireLeases();
       if (ended > 0) log({ level: "info", message: "leases expired", count: ended });
+      await store.sweepChannels();
       failing = false;
     } catch (error) {
-      if (!failing) log({ level: "warn", message: "sweeping leases failed", error: String(error) });
+      if (!failing)
+        log({ level: "warn", message: "sweeping leases and channels failed", error: String(error) });
       failing = true;
     }
     await pause(SWEEP_EVERY_MS, signal);

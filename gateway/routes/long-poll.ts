@@ -18,14 +18,23 @@ export async function longPoll<T>(
   const { topic, waitMs, pollMs, look } = options;
   const signal = untilAborted(c.req.raw.signal, gateway.closing);
   const endMs = performance.now() + waitMs;
-  while (!signal.aborted) {
-    const found = await look();
-    if (found !== null) return found;
-    const remainingMs = endMs - performance.now();
-    if (remainingMs <= 0) return null;
-    await gateway.wake.wait(topic, Math.min(remainingMs, pollMs * (0.75 + Math.random() / 4)), signal);
+  // From before the look on: what happens while it is under way is not in it, and would be waited for until the next poll.
+  let woken = false;
+  const unfollow = gateway.wake.follow(topic, () => (woken = true));
+  try {
+    while (!signal.aborted) {
+      woken = false;
+      const found = await look();
+      if (found !== null) return found;
+      const remainingMs = endMs - performance.now();
+      if (remainingMs <= 0) return null;
+      const sleepMs = Math.min(remainingMs, pollMs * (0.75 + Math.random() / 4));
+      if (!woken) await gateway.wake.wait(topic, sleepMs, signal);
+    }
+    return null;
+  } finally {
+    unfollow();
   }
-  return null;
 }
 
 export function untilAborted(...signals: (AbortSignal | undefined)[]): AbortSignal {

@@ -6,6 +6,7 @@ import { callStore } from "./calls.ts";
 import { executorStore } from "./executors.ts";
 import { keyStore } from "./keys.ts";
 import { leaseStore } from "./leases.ts";
+import { messageStore } from "./messages.ts";
 import { observationStore } from "./observations.ts";
 import { policyStore } from "./policies.ts";
 import { receiptStore } from "./receipts.ts";
@@ -37,6 +38,7 @@ export function createStore(context: StoreContext): Store {
     ...policyStore(context),
     ...secretStore(context),
     ...observationStore(context),
+    ...messageStore(context, leases),
     ...attestationStore(context),
     ...trajectoryStore(context, leases),
     async ping() {

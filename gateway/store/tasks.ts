@@ -154,6 +154,7 @@ function submissionColumns(submissions: Submission[]): string[] {
     of(({ specDigest }) => specDigest),
     of(({ spec }) => storableJson(spec.labels)),
     of(({ spec }) => imageName(spec.image)),
+    of(({ spec }) => spec.job),
     of(({ spec }) => `{${vectorOf(footprint(spec))}}`),
     of(({ spec }) => spec.priority),
     of(({ spec }) => spec.retries + 1),
@@ -168,7 +169,7 @@ function submissionColumns(submissions: Submission[]): string[] {
 const submission = (conflict: string) => `
 with clock as materialized (select dsec_now() as at),
 input as materialized (
-  select id, key_id, idempotency_key, lease_id, spec::json as spec, spec_digest, labels::jsonb as labels, image_name,
+  select id, key_id, idempotency_key, lease_id, spec::json as spec, spec_digest, labels::jsonb as labels, image_name, job,
          resources::int[] as resources, priority::smallint as priority, attempts_max::int as attempts_max, place
   from ${rowsOf(
     "id",
@@ -179,6 +180,7 @@ input as materialized (
     "spec_digest",
     "labels",
     "image_name",
+    "job",
     "resources",
     "priority",
     "attempts_max",
@@ -198,10 +200,10 @@ placed as (
   from input i join grown g using (key_id, priority)
 ),
 stored as (
-  insert into tasks (id, key_id, idempotency_key, lease_id, spec_digest, spec, labels, image_name, resources, priority,
-    rank, attempts_max, created_at, state, fence, attempts, cancel_requested, last_seq)
-  select p.id, p.key_id, p.idempotency_key, p.lease_id, p.spec_digest, p.spec, p.labels, p.image_name, p.resources,
-    p.priority, p.rank, p.attempts_max, c.at, 'queued', 0, 0, false, 1
+  insert into tasks (id, key_id, idempotency_key, lease_id, spec_digest, spec, labels, image_name, job, resources,
+    priority, rank, attempts_max, created_at, state, fence, attempts, cancel_requested, last_seq)
+  select p.id, p.key_id, p.idempotency_key, p.lease_id, p.spec_digest, p.spec, p.labels, p.image_name, p.job,
+    p.resources, p.priority, p.rank, p.attempts_max, c.at, 'queued', 0, 0, false, 1
   from placed p cross join clock c ${conflict}
   returning id, lease_id, key_id, priority, rank, fence, attempts, attempts_max, last_seq, image_name, resources,
     spec_digest, spec, created_at

@@ -42,6 +42,8 @@ export class ChannelRig implements AsyncDisposable {
   readonly #executorId: string;
   readonly #identity: Identity;
   readonly #opened: OpenChannel[] = [];
+  /** Sees each request before the gateway does. */
+  onRequest: (request: Request) => void = () => {};
   /** What happens to the gateway's answer on its way; a test may put a failure there. */
   onAnswer: (request: Request, answer: Response) => Response | Promise<Response> = (_request, answer) =>
     answer;
@@ -56,6 +58,7 @@ export class ChannelRig implements AsyncDisposable {
     let rig: ChannelRig | null = null;
     const fetch = async (request: Request) => {
       proxy.gateway.clock.nowMs = Date.now();
+      rig?.onRequest(request);
       const answer = await proxy.gateway.app.fetch(request);
       return rig === null ? answer : rig.onAnswer(request, answer);
     };

@@ -9,20 +9,18 @@ import { expect, test } from "vitest";
 import type { TaskId } from "#core/ids.ts";
 import type { MemoryEvent } from "#core/wire/memory.ts";
 import { serveSocket } from "#executor/channel/server.ts";
-import { createMemory } from "#executor/memory/memory.ts";
-import { createMemoryRoutes, type SandboxIdentity } from "#executor/memory/routes.ts";
+import { createMemory, type MemoryIdentity } from "#executor/memory/memory.ts";
+import { createMemoryRoutes } from "#executor/memory/routes.ts";
 import { SqliteDatabase } from "#executor/memory/sqlite-database.ts";
 import { createSqliteMemoryStore } from "#executor/memory/sqlite-store.ts";
 import { createMessageBus } from "#executor/messages/bus.ts";
-import { busJob } from "#executor/messages/routes.ts";
+import { ChannelRig } from "../channel/channel-under-test.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
-const identity: SandboxIdentity = {
+const identity: MemoryIdentity = {
   taskId: "task_01jpython" as TaskId,
   sandboxId: "sandbox_python",
   owner: "key_01jowner",
-  jobId: "job_1",
-  member: "agent",
   grants: [
     { name: "notes", access: "write" },
     { name: "rules", access: "read" },
@@ -39,11 +37,12 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
     store: createSqliteMemoryStore(database),
     onEvent: (event) => events.push(event),
   });
-  const messages = createMessageBus(database);
-  const rules: SandboxIdentity = { ...identity, grants: [{ name: "rules", access: "write" }] };
+  const rules: MemoryIdentity = { ...identity, grants: [{ name: "rules", access: "write" }] };
   await memory.view(rules, "rules").put("limit", "3.0");
   const schema = { type: "object", required: ["score"], properties: { score: { type: "number" } } };
-  await messages.declare(busJob(identity), { name: "scores", schema });
+  await using rig = await ChannelRig.open();
+  const { lease } = await rig.channel({ channels: [{ name: "scores", schema }] });
+  const messages = createMessageBus(rig.gateway, lease, "1");
 
   const server = await serveSocket(folder, "tool.sock", createMemoryRoutes({ memory, messages, identity }));
 

@@ -2,29 +2,23 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Agent, type BodyInit, fetch, type Response } from "undici";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { TaskId } from "#core/ids.ts";
 import { ErrorBodySchema } from "#core/wire/common.ts";
-import {
-  type MemoryEvent,
-  MemoryPageSchema,
-  MemoryWrittenSchema,
-  MessageListSchema,
-} from "#core/wire/memory.ts";
+import { type MemoryEvent, MemoryPageSchema, MemoryWrittenSchema } from "#core/wire/memory.ts";
 import type { Routes } from "#executor/channel/exchange.ts";
 import { type SocketServer, serveSocket } from "#executor/channel/server.ts";
-import { createMemory } from "#executor/memory/memory.ts";
-import { createMemoryRoutes, type SandboxIdentity } from "#executor/memory/routes.ts";
+import { createMemory, type MemoryIdentity } from "#executor/memory/memory.ts";
+import { createMemoryRoutes } from "#executor/memory/routes.ts";
 import { SqliteDatabase } from "#executor/memory/sqlite-database.ts";
 import { createSqliteMemoryStore } from "#executor/memory/sqlite-store.ts";
 import { createMessageBus } from "#executor/messages/bus.ts";
+import { unheardMessages } from "#executor/replay/unheard-messages.ts";
 
 let folder: string;
 let database: SqliteDatabase;
 let sockets: { server: SocketServer; client: Agent }[] = [];
-let underWay = 0;
 let one: Agent;
-let other: Agent;
 let events: MemoryEvent[] = [];
 let count = 0;
 
@@ -39,19 +33,16 @@ beforeEach(async () => {
     store: createSqliteMemoryStore(database),
     onEvent: (event) => events.push(event),
   });
-  const messages = createMessageBus(database);
-  const identity: SandboxIdentity = {
+  const messages = createMessageBus(unheardMessages(), { lease_id: "lease_1", fence: 1 }, "1");
+  const identity: MemoryIdentity = {
     taskId: `task_${count}` as TaskId,
     sandboxId: `sandbox_${count}`,
     owner: "key_1",
-    jobId: `job_${count}`,
-    member: "one",
     grants: [{ name: "a b/&", access: "read" }],
   };
   let requests = 0;
   const newRequestId = () => `req_${++requests}`;
   one = await serve(createMemoryRoutes({ memory, messages, identity, newRequestId }));
-  other = await serve(createMemoryRoutes({ memory, messages, identity: { ...identity, member: "two" } }));
 });
 afterEach(async () => {
   for (const { server, client } of sockets) {
@@ -67,10 +58,7 @@ afterAll(async () => {
 
 async function serve(routes: Routes): Promise<Agent> {
   const name = `${count}-${sockets.length}.sock`;
-  const server = await serveSocket(folder, name, async (exchange) => {
-    underWay++;
-    return routes(exchange).finally(() => underWay--);
-  });
+  const server = await serveSocket(folder, name, routes);
   const client = new Agent({ connect: { socketPath: join(folder, name) } });
   sockets.push({ server, client });
   return client;
@@ -310,31 +298,4 @@ test("an origin is a remark: bounded, unescaped, and never a reason to refuse", 
   }
   await send("GET", "/v1/memory/a");
   expect(events.at(-1)?.source.origin).toBeNull();
-});
-
-test("a message goes from one sandbox of the job to the other and stays until it is acknowledged", async () => {
-  const sent = await send("POST", "/v1/messages/results", { body: '{"score":1.0}' });
-  expect([sent.status, await sent.json()]).toEqual([201, { id: 1 }]);
-  for (let again = 0; again < 2; again++) {
-    const received = await (await send("GET", "/v1/messages/results", {}, other)).text();
-    expect(received).toContain('"from":"one"');
-    expect(received).toContain('"body":{"score":1.0}');
-    expect(MessageListSchema.parse(JSON.parse(received)).items).toHaveLength(1);
-  }
-  expect((await send("POST", "/v1/messages/results/ack", { body: '{"through":1}' }, other)).status).toBe(204);
-  expect(await (await send("GET", "/v1/messages/results", {}, other)).json()).toEqual({ items: [] });
-  const ahead = await send("POST", "/v1/messages/results/ack", { body: '{"through":2}' }, other);
-  expect(await refusal(ahead)).toBe("400 INVALID_REQUEST");
-});
-
-test("a receive that waits has its answer as soon as a message is sent, and ends with its client", async () => {
-  const waiting = send("GET", "/v1/messages/later?wait_ms=25000", {}, other);
-  await send("POST", "/v1/messages/later", { body: "1" });
-  expect(MessageListSchema.parse(await (await waiting).json()).items).toHaveLength(1);
-  const gone = new AbortController();
-  const abandoned = send("GET", "/v1/messages/empty?wait_ms=25000", { signal: gone.signal }, other);
-  await vi.waitFor(() => expect(underWay).toBe(1));
-  gone.abort();
-  await expect(abandoned).rejects.toThrow();
-  await vi.waitFor(() => expect(underWay).toBe(0));
 });

@@ -1,187 +1,125 @@
-import { mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { SqliteDatabase } from "#executor/memory/sqlite-database.ts";
-import { createMessageBus, type MessageBus } from "#executor/messages/bus.ts";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { MessageListSchema } from "#core/wire/messages.ts";
+import { createMessageBus } from "#executor/messages/bus.ts";
+import { ChannelRig, type OpenChannel } from "../channel/channel-under-test.ts";
 
-let folder: string;
-let database: SqliteDatabase;
-let bus: MessageBus;
+const signal = new AbortController().signal;
+let rig: ChannelRig;
+let jobs = 0;
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), "dsec-bus-"));
-  open();
+beforeAll(async () => {
+  rig = await ChannelRig.open();
 });
-afterEach(async () => {
-  database.close();
-  await rm(folder, { recursive: true });
+afterAll(async () => {
+  await rig[Symbol.asyncDispose]();
 });
 
-function open(): void {
-  database = new SqliteDatabase(join(folder, "memory.db"));
-  bus = createMessageBus(database);
+async function pair(spec: Parameters<ChannelRig["channel"]>[0] = {}): Promise<[OpenChannel, OpenChannel]> {
+  const job = `job-${++jobs}`;
+  return [await rig.channel({ job, ...spec }), await rig.channel({ job })];
 }
 
-const ids = async (reader: string, options = {}) =>
-  (await bus.receive("job", "channel", reader, options)).map((message) => message.id);
-
-test("messages of many senders have one order, and each sender's own is kept", async () => {
-  const senders = ["a", "b", "c"];
-  await Promise.all(
-    senders.map(async (sender) => {
-      for (let n = 0; n < 40; n++) await bus.send("job", "channel", sender, `{"n":${n}}`);
-    }),
-  );
-  const all = [];
-  for (let after = 0; ; ) {
-    const page = await bus.receive("job", "channel", "reader", { after, limit: 50 });
-    if (page.length === 0) break;
-    all.push(...page);
-    after = page.at(-1)!.id;
+test("a message goes from one sandbox of the job to the other as it was written, and stays until it is acknowledged", async () => {
+  const [one, two] = await pair();
+  const sent = await one.send("POST", "/v1/messages/results", '{ "score": 1.0, "text": "\\u20ac" }');
+  expect([sent.status, sent.json]).toEqual([201, { id: 1 }]);
+  for (let again = 0; again < 2; again++) {
+    const received = await two.send("GET", "/v1/messages/results");
+    expect(received.body.toString()).toContain('"body":{"score":1.0,"text":"€"}');
+    expect(MessageListSchema.parse(received.json).items).toMatchObject([{ id: 1, from: one.lease.task_id }]);
   }
-  expect(all.map((message) => message.id)).toEqual(Array.from({ length: 120 }, (_, at) => at + 1));
-  for (const sender of senders) {
-    const own = all.filter((message) => message.from === sender).map((message) => JSON.parse(message.text).n);
-    expect(own).toEqual(Array.from({ length: 40 }, (_, at) => at));
-  }
+  expect((await two.send("POST", "/v1/messages/results/ack", { through: 1 })).status).toBe(204);
+  expect((await two.send("GET", "/v1/messages/results")).json).toEqual({ items: [] });
+  const ahead = await two.send("POST", "/v1/messages/results/ack", { through: 2 });
+  expect([ahead.status, ahead.json.error?.code]).toEqual([400, "INVALID_REQUEST"]);
 });
 
-test("each reader gets every message again until it acknowledges it", async () => {
-  for (let n = 0; n < 3; n++) await bus.send("job", "channel", "sender", "1");
-  expect(await ids("one")).toEqual([1, 2, 3]);
-  expect(await ids("two")).toEqual([1, 2, 3]);
-  await bus.acknowledge("job", "channel", "one", 2);
-  expect(await ids("one")).toEqual([3]);
-  expect(await ids("two")).toEqual([1, 2, 3]);
-  expect(await ids("two", { limit: 2 })).toEqual([1, 2]);
-  await bus.acknowledge("job", "channel", "two", 3);
-  await bus.acknowledge("job", "channel", "one", 3);
-  // A late reader begins with what is sent from now on: nothing older is left.
-  expect(await ids("three")).toEqual([]);
-  await bus.send("job", "channel", "sender", "2");
-  expect(await ids("three")).toEqual([4]);
+test("whoever waits has its answer as soon as a message is sent, whatever wakes it for nothing", async () => {
+  const [one, two] = await pair();
+  const waiting = [one, two].map((each) => each.send("GET", "/v1/messages/later?wait_ms=25000"));
+  await one.send("POST", "/v1/messages/other", "0");
+  await two.send("POST", "/v1/messages/later", "1");
+  for (const { json } of await Promise.all(waiting)) expect(json.items).toMatchObject([{ id: 1, body: 1 }]);
 });
 
-test("an acknowledgement is neither taken back nor given ahead", async () => {
-  await bus.send("job", "channel", "sender", "1");
-  await bus.send("job", "channel", "sender", "2");
-  await bus.acknowledge("job", "channel", "reader", 2);
-  await bus.acknowledge("job", "channel", "reader", 2);
-  for (const through of [1, 3]) {
-    await expect(bus.acknowledge("job", "channel", "reader", through)).rejects.toMatchObject({
-      code: "INVALID_REQUEST",
-    });
-  }
+test("a receive that waits ends with its client, at the gateway too", async () => {
+  const [one] = await pair();
+  const asked: Request[] = [];
+  rig.onRequest = (request) => void (request.url.includes("/messages/empty") && asked.push(request));
+  const gone = new AbortController();
+  const abandoned = one.send("GET", "/v1/messages/empty?wait_ms=25000", undefined, { signal: gone.signal });
+  await vi.waitFor(() => expect(asked).toHaveLength(1));
+  gone.abort();
+  await expect(abandoned).rejects.toThrow();
+  await vi.waitFor(() => expect(asked[0]!.signal.aborted).toBe(true));
 });
 
-test("a full channel refuses and loses nothing, and takes more once its slowest reader has acknowledged", async () => {
-  await bus.declare("job", { name: "channel", capacity: 3, readers: ["slow", "quick"] });
-  for (let n = 0; n < 3; n++) await bus.send("job", "channel", "sender", String(n));
-  await bus.acknowledge("job", "channel", "quick", 3);
-  await expect(bus.send("job", "channel", "sender", "3")).rejects.toMatchObject({
-    code: "CHANNEL_FULL",
-    details: { messages: 3, slowest_reader: "slow" },
-  });
-  expect(await ids("slow")).toEqual([1, 2, 3]);
-  await bus.acknowledge("job", "channel", "slow", 1);
-  expect(await bus.send("job", "channel", "sender", "3")).toBe(4);
-  expect(await ids("slow")).toEqual([2, 3, 4]);
-  await expect(bus.send("job", "channel", "sender", "4")).rejects.toMatchObject({ code: "CHANNEL_FULL" });
-  // A sandbox that is gone holds nobody up.
-  await bus.leave("job", "slow");
-  expect(await bus.send("job", "channel", "sender", "4")).toBe(5);
-  expect(await ids("quick")).toEqual([4, 5]);
-});
-
-test("bytes bound a channel as well as numbers", async () => {
-  const body = `"${"x".repeat(250_000)}"`;
-  let sent = 0;
-  const fill = async () => {
-    for (;;) {
-      await bus.send("job", "channel", "sender", body);
-      sent++;
-    }
+test("a message whose answer was lost is there once", async () => {
+  const [one, two] = await pair();
+  let lost = 0;
+  rig.onAnswer = (request, answer) => {
+    if (request.method !== "POST" || !request.url.includes("/messages/c?") || lost++ >= 2) return answer;
+    throw new TypeError("fetch failed");
   };
-  await expect(fill()).rejects.toMatchObject({ code: "CHANNEL_FULL" });
-  expect(sent).toBe(Math.floor((16 * 1024 * 1024) / body.length));
-  // One answer stays small, whatever is waiting.
-  expect((await bus.receive("job", "channel", "reader")).length).toBeLessThan(6);
-  await expect(bus.send("job", "channel", "sender", `"${"x".repeat(262_144)}"`)).rejects.toMatchObject({
-    code: "BODY_TOO_LARGE",
-  });
+  expect((await one.send("POST", "/v1/messages/c", '"a"')).json).toEqual({ id: 1 });
+  expect((await one.send("POST", "/v1/messages/c", '"a"')).json).toEqual({ id: 2 });
+  expect(lost).toBe(4);
+  expect((await two.send("GET", "/v1/messages/c")).json.items).toMatchObject([{ id: 1 }, { id: 2 }]);
 });
 
-test("messages and acknowledgements survive the executor's restart, and ids go on", async () => {
-  await bus.send("job", "channel", "sender", "[1.0]");
-  await bus.send("job", "channel", "sender", "2");
-  await bus.acknowledge("job", "channel", "reader", 1);
-  database.close();
-  open();
-  expect(await bus.receive("job", "channel", "reader")).toMatchObject([{ id: 2, from: "sender", text: "2" }]);
-  await bus.acknowledge("job", "channel", "reader", 2);
-  database.close();
-  open();
-  expect(await bus.send("job", "channel", "sender", "3")).toBe(3);
-});
-
-test("jobs do not hear each other, and an ended job leaves nothing", async () => {
-  await bus.send("job", "channel", "sender", "1");
-  await bus.send("other", "channel", "sender", "1");
-  await bus.send("other", "channel", "sender", "2");
-  expect(await ids("reader")).toEqual([1]);
-  await bus.endJob("job");
-  expect((await bus.receive("other", "channel", "reader")).map((message) => message.id)).toEqual([1, 2]);
-  const left = database.connection.prepare(
-    "select count(*) as n from message join channel on channel_id = channel.id where job = 'job'",
-  );
-  expect(left.get()).toEqual({ n: 0 });
-});
-
-test("channels, and who reads them, are bounded, and one sandbox's refusal is not its neighbours'", async () => {
-  for (let n = 0; n < 256; n++) await bus.send("job", `c${n}`, "sender", "1");
-  const [refused, neighbour] = await Promise.allSettled([
-    bus.send("job", "one.more", "sender", "1"),
-    bus.send("other", "channel", "sender", "1"),
+test("an agent's own Idempotency-Key makes a message once, and is not the executor's", async () => {
+  const [one] = await pair();
+  const send = (body: string, key?: string) =>
+    one.send(
+      "POST",
+      "/v1/messages/c",
+      body,
+      key === undefined ? {} : { headers: { "idempotency-key": key } },
+    );
+  const bodies = [
+    await send("1", "n:1:1"),
+    await send("1"),
+    await send("1", "n:1:1"),
+    await send("2", "n:1:1"),
+    await send("1", "a b"),
+  ];
+  expect(bodies.map(({ json }) => json.id ?? json.error?.code)).toEqual([
+    ...[1, 2, 1],
+    ...["IDEMPOTENCY_KEY_REUSED", "INVALID_REQUEST"],
   ]);
-  expect(refused).toMatchObject({ status: "rejected", reason: { code: "CHANNEL_FULL" } });
-  expect(neighbour).toEqual({ status: "fulfilled", value: 1 });
-  await expect(bus.send("job", "bad name", "sender", "1")).rejects.toMatchObject({ code: "INVALID_REQUEST" });
 });
 
-test("a declared schema judges what is sent from then on", async () => {
-  const schema = {
-    type: "object",
-    required: ["score"],
-    properties: { score: { type: "number", minimum: 0 } },
-    additionalProperties: false,
-  };
-  await bus.declare("job", { name: "channel", schema });
-  await bus.send("job", "channel", "sender", '{"score":0.5}');
-  for (const [body, place] of [
-    ['{"score":-1}', "/score"],
-    ["{}", "score"],
-    ["1", "the body"],
-    ['{"score":1,"scores":2}', "/scores"],
-  ]) {
-    await expect(bus.send("job", "channel", "sender", body!)).rejects.toMatchObject({
-      code: "MESSAGE_REFUSED",
-      message: expect.stringContaining(place!),
-    });
-  }
-  await expect(bus.send("job", "channel", "sender", "{")).rejects.toMatchObject({ code: "MALFORMED_JSON" });
-  await expect(bus.declare("job", { name: "channel", schema: { typ: "object" } })).rejects.toThrow(
-    /"typ" is not known/,
-  );
-  await expect(bus.send("job", "channel", "sender", "1")).rejects.toMatchObject({ code: "MESSAGE_REFUSED" });
+test("what a task declares holds for its job from its sandbox's start on", async () => {
+  const schema = { type: "object", required: ["score"], properties: { score: { type: "number" } } };
+  const [one, two] = await pair({ channels: [{ name: "scores", schema, reads: true, capacity: 2 }] });
+  const refused = await two.send("POST", "/v1/messages/scores", { score: "high" });
+  expect([refused.status, refused.json.error?.code]).toEqual([422, "MESSAGE_REFUSED"]);
+  await two.send("POST", "/v1/messages/scores", { score: 1 });
+  // It reads already: nobody else's acknowledgement takes away what it has not seen.
+  await two.send("POST", "/v1/messages/scores/ack", { through: 1 });
+  await two.send("POST", "/v1/messages/scores", { score: 2 });
+  expect((await two.send("POST", "/v1/messages/scores", { score: 3 })).json.error?.code).toBe("CHANNEL_FULL");
+  expect((await one.send("GET", "/v1/messages/scores")).json.items).toMatchObject([{ id: 1 }, { id: 2 }]);
 });
 
-test("everyone who waits gets the message, whatever wakes them for nothing", async () => {
-  const waiting = ["one", "two", "three"].map((reader) =>
-    bus.receive("job", "channel", reader, { waitMs: 20_000 }),
-  );
-  await bus.send("job", "another", "sender", "0");
-  await bus.send("job", "channel", "sender", "1");
-  for (const received of await Promise.all(waiting))
-    expect(received.map((message) => message.text)).toEqual(["1"]);
+test("an attempt that does what the one before it did sends nothing twice, and one that does not is not held to it", async () => {
+  const [one] = await pair();
+  const attempt = () => createMessageBus(rig.gateway, one.lease, "");
+  const [first, second] = [attempt(), attempt()];
+  expect(await first.send("c", "1", { signal })).toBe(1);
+  expect(await first.send("c", "2", { signal })).toBe(2);
+  expect(await second.send("c", "1", { signal })).toBe(1);
+  expect(await second.send("c", "3", { signal })).toBe(3);
+  expect(await second.send("c", "4", { signal })).toBe(4);
+});
+
+test.each([
+  [{ channels: [{ name: "a b" }] }, "channels[0].name"],
+  [{ channels: [{ name: "a" }, { name: "a" }] }, "channels"],
+  [{ channels: [{ name: "a", schema: { typ: "object" } }] }, "channels[0].schema"],
+  [{ channels: [{ name: "a", capacity: 0 }] }, "channels[0].capacity"],
+] as const)("a task that declares a channel wrongly is refused at submit: %j", async (spec, path) => {
+  const refusal = await rig.proxy.client.refused("POST", "/v1/tasks", { command: ["true"], ...spec });
+  expect(refusal.code).toBe("INVALID_REQUEST");
+  expect(refusal.message).toContain(path);
 });
