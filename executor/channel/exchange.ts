@@ -101,7 +101,7 @@ function originForm(target: string): string {
   return url.pathname + url.search;
 }
 
-function tooLarge(maxBytes: number): DsecError {
+export function tooLarge(maxBytes: number): DsecError {
   return new DsecError("BODY_TOO_LARGE", `the request body is larger than ${maxBytes} bytes`, {
     details: { max_bytes: maxBytes },
   });

@@ -6,6 +6,7 @@ import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { closeGently, endOnceRead } from "../lingering-close.ts";
 import { failureReply } from "../memory/http.ts";
+import { Connection, type ConnectionOptions } from "./connection.ts";
 import { HttpExchange, type Reply, type Routes } from "./exchange.ts";
 
 export type SocketServer = { close(): Promise<void> };
@@ -42,14 +43,14 @@ export async function serveSocket(
       connectionsCheckingInterval: patience.checkEveryMs,
       noDelay: false,
     },
-    (request, response) => {
-      const refusal = share.enter(request, response);
-      if (refusal === null) void answer(routes, request, response);
-      else refuse(request, response, refusal);
-    },
+    (request, response) => take(share, routes, request, response),
   );
   server.maxConnections = LIMITS.channelConnections;
-  server.on("connection", (socket) => share.follow(socket));
+  const options = { ...connectionOptions(routes, share, patience), toNode: takenFromNode(server) };
+  server.on("connection", (socket) => {
+    share.follow(socket);
+    new Connection(socket, options);
+  });
   server.on("clientError", (_error: Error, socket) => answerNonsense(socket as Socket));
   // A client that neither reads what it is sent nor sends what it announced. One that waits for its answer is not idle.
   server.setTimeout(patience.idleMs, (socket) => {
@@ -67,10 +68,37 @@ export async function serveSocket(
   return {
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      server.closeAllConnections();
+      share.end();
       await closed;
       closeSync(folder);
     },
+  };
+}
+
+/** Connections come to node:http by its own listener alone, which then is given those that are for it. */
+function takenFromNode(server: Server): (socket: Socket) => void {
+  const [listener] = server.listeners("connection") as ((this: Server, socket: Socket) => void)[];
+  server.off("connection", listener!);
+  return (socket) => listener!.call(server, socket);
+}
+
+function connectionOptions(
+  routes: Routes,
+  share: Share,
+  { headerMs, idleMs }: Patience,
+): Omit<ConnectionOptions, "toNode"> {
+  return {
+    answer: (request) => routes(request).catch(failed),
+    enter(socket) {
+      const refusal = share.refusal(0);
+      if (refusal !== null) return busy(refusal);
+      share.enter(socket, 0);
+      return null;
+    },
+    leave: (socket) => share.leave(socket, 0),
+    headerMs,
+    idleMs,
+    tooSlow: answerNonsense,
   };
 }
 
@@ -79,9 +107,13 @@ async function answer(routes: Routes, request: IncomingMessage, response: Server
   try {
     reply = await routes(new HttpExchange(request, response));
   } catch (error) {
-    reply = failureReply(error, `req_${randomUUID()}`);
+    reply = failed(error);
   }
   send(reply, request, response);
+}
+
+function failed(error: unknown): Reply {
+  return failureReply(error, `req_${randomUUID()}`);
 }
 
 function send({ status, headers, body }: Reply, request: IncomingMessage, response: ServerResponse): void {
@@ -108,42 +140,60 @@ class Share {
     socket.on("close", () => this.#sockets.delete(socket));
   }
 
-  /** Counts a request until its answer is done; null, or why it is not taken. */
-  enter(request: IncomingMessage, response: ServerResponse): string | null {
+  /** Why a request with a body of up to so many bytes to come is not taken; null where it is. */
+  refusal(bytes: number): string | null {
     let unread = 0;
     for (const socket of this.#sockets) unread += socket.writableLength;
-    const announced = Number(request.headers["content-length"] ?? Number.NaN);
-    const hasBody = request.headers["transfer-encoding"] !== undefined;
-    const bytes = hasBody ? LIMITS.channelBodyBytes : Math.min(announced || 0, LIMITS.channelBodyBytes);
     if (this.#requests >= LIMITS.channelRequests)
       return `${this.#requests} requests are being worked on already`;
     if (unread + this.#bodyBytes + bytes > LIMITS.channelBufferedBytes)
       return "read the answers that wait before asking more";
-    const { socket } = request;
+    return null;
+  }
+
+  /** Counts a request until it is left. */
+  enter(socket: Socket, bytes: number): void {
     this.#requests++;
     this.#bodyBytes += bytes;
     this.#workedFor.set(socket, (this.#workedFor.get(socket) ?? 0) + 1);
-    response.once("close", () => {
-      this.#requests--;
-      this.#bodyBytes -= bytes;
-      const left = this.#workedFor.get(socket)! - 1;
-      if (left === 0) this.#workedFor.delete(socket);
-      else this.#workedFor.set(socket, left);
-    });
-    return null;
+  }
+
+  leave(socket: Socket, bytes: number): void {
+    this.#requests--;
+    this.#bodyBytes -= bytes;
+    const left = this.#workedFor.get(socket)! - 1;
+    if (left === 0) this.#workedFor.delete(socket);
+    else this.#workedFor.set(socket, left);
   }
 
   isWorkedFor(socket: Socket): boolean {
     return this.#workedFor.has(socket);
   }
+
+  end(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
 }
 
-/** Closes the connection too: its further requests would only wait behind this one. */
-function refuse(request: IncomingMessage, response: ServerResponse, why: string): void {
-  const error = new DsecError("CHANNEL_BUSY", `this sandbox has too much under way: ${why}`);
-  const reply = failureReply(error, `req_${randomUUID()}`);
-  response.shouldKeepAlive = false;
-  send(reply, request, response);
+function take(share: Share, routes: Routes, request: IncomingMessage, response: ServerResponse): void {
+  const announced = Number(request.headers["content-length"] ?? Number.NaN);
+  const hasBody = request.headers["transfer-encoding"] !== undefined;
+  const bytes = hasBody ? LIMITS.channelBodyBytes : Math.min(announced || 0, LIMITS.channelBodyBytes);
+  const refusal = share.refusal(bytes);
+  if (refusal !== null) {
+    // Closed too: the connection's further requests would only wait behind this one.
+    response.shouldKeepAlive = false;
+    send(busy(refusal), request, response);
+    return;
+  }
+  const { socket } = request;
+  share.enter(socket, bytes);
+  response.once("close", () => share.leave(socket, bytes));
+  void answer(routes, request, response);
+}
+
+function busy(why: string): Reply {
+  return failed(new DsecError("CHANNEL_BUSY", `this sandbox has too much under way: ${why}`));
 }
 
 /** Not HTTP, too large a head, or too slow a client (llhttp's errors, and those of Node's own time limits). */
