@@ -76,6 +76,7 @@ function membersOf(value: unknown, source: Source, end: number): ArchiveMember[]
     }
     names.add(name);
   }
+  names.checkTogether();
   return members as ArchiveMember[];
 }
 

@@ -26,15 +26,17 @@ function wrongWith(name: string): string | null {
   for (const part of name.split("/")) {
     if (part === "..") return "leads out of the folder";
     if (part === "" || part === ".") return "has a name with empty parts";
-    if (new TextEncoder().encode(part).length > 255) return "has a part of a name that no file system takes";
+    // a character has three bytes at most
+    if (part.length > 85 && new TextEncoder().encode(part).length > 255)
+      return "has a part of a name that no file system takes";
   }
   return null;
 }
 
 /** Names of one archive: two members of one name, or one below another, would overwrite each other. */
 export class MemberNames {
-  readonly #files = new Set<string>();
-  readonly #folders = new Set<string>();
+  /** With U+0000, which no name holds, between their parts: sorted, what is below a name comes right after it. */
+  readonly #names: string[] = [];
   readonly #archive: string;
 
   constructor(archive: string) {
@@ -44,23 +46,24 @@ export class MemberNames {
   /** @throws INVALID_REQUEST */
   add(name: string): void {
     checkMemberName(name, this.#archive);
-    const folders = name.split("/").slice(0, -1);
-    const above = folders.map((_, index) => folders.slice(0, index + 1).join("/"));
-    if (this.#files.has(name)) throw this.#twice(name, "comes twice");
-    if (this.#folders.has(name) || above.some((folder) => this.#files.has(folder))) {
-      throw this.#twice(name, "is a file and a folder at once");
-    }
-    if (this.#files.size >= LIMITS.archiveMembers) {
+    if (this.#names.length >= LIMITS.archiveMembers) {
       throw new DsecError("INVALID_REQUEST", `${this.#archive}: more than ${LIMITS.archiveMembers} members`);
     }
-    this.#files.add(name);
-    for (const folder of above) this.#folders.add(folder);
+    this.#names.push(name.replaceAll("/", "\0"));
   }
 
-  #twice(name: string, why: string): DsecError {
-    return new DsecError(
-      "INVALID_REQUEST",
-      `${this.#archive}: member ${JSON.stringify(name).slice(0, 200)} ${why}`,
-    );
+  /** Once all were added. @throws INVALID_REQUEST */
+  checkTogether(): void {
+    this.#names.sort();
+    for (const [at, name] of this.#names.entries()) {
+      const next = this.#names[at + 1];
+      if (next === name) throw this.#wrong(name, "comes twice");
+      if (next?.startsWith(`${name}\0`)) throw this.#wrong(name, "is a file and a folder at once");
+    }
+  }
+
+  #wrong(name: string, why: string): DsecError {
+    const shown = JSON.stringify(name.replaceAll("\0", "/")).slice(0, 200);
+    return new DsecError("INVALID_REQUEST", `${this.#archive}: member ${shown} ${why}`);
   }
 }

@@ -28,6 +28,7 @@ export async function listForeign(source: Source): Promise<{ name: string; size:
     names.add(name);
     members.push({ name, size: header.size });
   }
+  names.checkTogether();
   return members;
 }
 

@@ -26,6 +26,7 @@ export async function writeArchive(
 ): Promise<WrittenArchive> {
   const names = new MemberNames(output);
   for (const { name } of files) names.add(name);
+  names.checkTogether();
   return await publish(output, async (sink) => {
     const members: ArchiveMember[] = [];
     for (const { path, name } of files) {
