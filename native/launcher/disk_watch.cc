@@ -25,6 +25,8 @@ namespace {
 
 constexpr int kDepthMax = 512;
 constexpr int64_t kSectorBytes = 512;  // of st_blocks, whatever the file system's block is
+// So many descriptors and mappings of one sandbox are looked through, which takes seconds.
+constexpr int64_t kLinksMax = 1'000'000;
 // Even an empty file takes something that the disk has a limited number of.
 constexpr int64_t kInodeBytes = 4096;
 constexpr int64_t kLookEveryUs = 250'000;
@@ -44,6 +46,9 @@ class Tally {
     if (status.st_nlink != 1 && !seen_.insert({status.st_dev, status.st_ino}).second) return;
     bytes_ += std::max<int64_t>(status.st_blocks * kSectorBytes, kInodeBytes);
   }
+  void add_link() {
+    if (++links_ > kLinksMax) overflow();
+  }
   void overflow() { bytes_ = INT64_MAX; is_final_ = true; }
   bool is_final() const { return is_final_; }
   int64_t bytes() const { return bytes_; }
@@ -51,6 +56,7 @@ class Tally {
  private:
   std::set<std::pair<dev_t, ino_t>> seen_;
   int64_t bytes_ = 0;
+  int64_t links_ = 0;
   bool is_final_ = false;
 };
 
@@ -90,6 +96,8 @@ bool add_unlinked(const std::string& links, Tally& tally) {
   while (const dirent* entry = ::readdir(stream.get())) {
     if (entry->d_name[0] == '.') continue;
     found = true;
+    tally.add_link();
+    if (tally.is_final()) return true;
     struct stat status{};
     if (::fstatat(directory, entry->d_name, &status, 0) != 0) continue;
     if (!S_ISREG(status.st_mode) || status.st_nlink != 0) continue;
@@ -109,6 +117,7 @@ void add_held_by(const std::string& process, Tally& tally) {
   std::string looked_at;
   bool is_mapping_known = false;
   while (const dirent* entry = ::readdir(threads.get())) {
+    if (tally.is_final()) return;
     const std::string thread = entry->d_name;
     if (thread[0] == '.') continue;
     if (looked_at.empty() || !share_descriptors(looked_at, thread)) {
@@ -146,7 +155,7 @@ int64_t disk_bytes_used(const std::string& folder, const std::string& cgroup) {
   Result<std::string> members = read_file(AT_FDCWD, cgroup + "/cgroup.procs");
   if (!members || tally.is_final()) return tally.bytes();
   std::stringstream lines(*members);
-  for (std::string process; std::getline(lines, process);) add_held_by(process, tally);
+  for (std::string process; std::getline(lines, process) && !tally.is_final();) add_held_by(process, tally);
   return tally.bytes();
 }
 

@@ -11,6 +11,9 @@ Result<Fd> start_helper(const char* name, const std::function<void(int socket)>&
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return failed("socketpair", name);
   Fd ours(ends[0]), theirs(ends[1]);
+  // Thousands of messages: the launcher does not wait for a helper that is in the midst of something long.
+  constexpr int kBufferBytes = 4 << 20;
+  ::setsockopt(ours.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kBufferBytes, sizeof kBufferBytes);
   const pid_t launcher = ::getpid();
   pid_t pid = ::fork();
   if (pid < 0) return failed("fork", name);

@@ -189,8 +189,22 @@ Result<void> Server::destroy(const std::string& id) {
   return {};
 }
 
-Result<void> Server::sweep(Sandbox& sandbox) {
-  return send_sweep_job(sweeper_.get(), {sandbox.id(), sandbox.folder(), sandbox.cgroup_paths()});
+Result<void> Server::sweep(const Sandbox& sandbox) {
+  to_sweep_.push_back(sandbox.id());
+  return send_sweep_jobs();
+}
+
+// No more at once than both sockets have room for: else, where hundreds die together, the launcher would wait for room
+// for a job, and the sweeper, for ever, for room for an answer.
+Result<void> Server::send_sweep_jobs() {
+  constexpr size_t kAtOnce = 64;
+  while (sweeping_ < kAtOnce && !to_sweep_.empty()) {
+    const Sandbox& sandbox = sandboxes_.at(to_sweep_.front());
+    TRY(send_sweep_job(sweeper_.get(), {sandbox.id(), sandbox.folder(), sandbox.cgroup_paths()}));
+    to_sweep_.pop_front();
+    sweeping_++;
+  }
+  return {};
 }
 
 Result<void> Server::on_swept() {
@@ -200,7 +214,8 @@ Result<void> Server::on_swept() {
   sandboxes_.erase(id);
   leaving_.erase(id);
   tell({{"event", "destroyed"}, {"id", id}, {"error", message->body.at("error")}});
-  return {};
+  sweeping_--;
+  return send_sweep_jobs();
 }
 
 // A Node that no longer listens is dead: everything is ended, as if it had asked.

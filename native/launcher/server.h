@@ -1,6 +1,7 @@
 // The launcher's loop: requests from Node, deaths, deadlines, sweeps.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -33,7 +34,8 @@ class Server {
   Result<void> on_death(Sandbox& sandbox);
   Result<void> on_swept();
   Result<void> on_disk_full();
-  Result<void> sweep(Sandbox& sandbox);
+  Result<void> sweep(const Sandbox& sandbox);
+  Result<void> send_sweep_jobs();
   void tell(const nlohmann::json& event, const std::vector<int>& descriptors = {});
   void kill_expired();
   int wait_ms();
@@ -45,6 +47,8 @@ class Server {
   std::map<std::string, Sandbox> sandboxes_;
   std::map<int, std::string> by_pidfd_;
   std::set<std::string> leaving_;  // being killed or swept for good
+  std::deque<std::string> to_sweep_;
+  size_t sweeping_ = 0;  // jobs that the sweeper has not answered
   Stock stock_ = Stock::kFilling;
   bool is_closing_ = false;
 };
