@@ -1,4 +1,4 @@
-import { startExecutor } from "#executor/main.ts";
+import { type Executor, startExecutor } from "#executor/main.ts";
 import { type GatewaySettings, type OpenGateway, openGateway } from "./compose.ts";
 import type { Log } from "./log.ts";
 
@@ -9,9 +9,11 @@ export type EmbeddedSettings = GatewaySettings & {
 
 /**
  * A gateway on embedded defaults and one executor that calls it without HTTP. `close` lets the executor finish what
- * it runs first.
+ * it runs first. `done` rejects once nothing can be run any more.
  */
-export async function openEmbedded(settings: EmbeddedSettings): Promise<OpenGateway> {
+export async function openEmbedded(
+  settings: EmbeddedSettings,
+): Promise<OpenGateway & Pick<Executor, "done">> {
   const opened = await openGateway(settings);
   try {
     const executor = await startExecutor({
@@ -24,8 +26,10 @@ export async function openEmbedded(settings: EmbeddedSettings): Promise<OpenGate
     });
     return {
       ...opened,
+      done: executor.done,
       async close() {
-        await executor.close();
+        // Why it ended by itself, `done` says.
+        await executor.close().catch(() => {});
         await opened.close();
       },
     };

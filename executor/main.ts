@@ -60,7 +60,7 @@ export type Executor = {
   drain(): Promise<void>;
   /** Ends at once: kills the sandboxes and gives their leases back. A finished result goes on from disk next time. */
   close(): Promise<void>;
-  /** Resolves when this executor has ended; rejects where its launcher was lost for good. */
+  /** Resolves when this executor has ended; rejects then where its launcher or its collector was lost for good. */
   readonly done: Promise<void>;
 };
 
@@ -184,6 +184,8 @@ class RunningExecutor implements Executor {
   readonly #closing = new AbortController();
   readonly #ended = Promise.withResolvers<void>();
   #state: "running" | "draining" | "closing" = "running";
+  /** What ended it, where nobody asked it to end. */
+  #failure: DsecError | null = null;
 
   constructor(made: Made) {
     this.#made = made;
@@ -247,8 +249,8 @@ class RunningExecutor implements Executor {
     for (const broken of [made.launcher.broken, made.collector.broken]) {
       broken.catch((error: DsecError) => {
         made.options.log({ level: "error", message: error.message });
-        this.#ended.reject(error);
-        void this.close();
+        this.#failure ??= error;
+        this.#end();
       });
     }
     this.#puller.offer();
@@ -264,25 +266,35 @@ class RunningExecutor implements Executor {
   }
 
   async close(): Promise<void> {
-    if (this.#state !== "closing") {
-      this.#state = "closing";
-      await this.#puller.stop();
-      this.#leases.stopAll("released");
-      await this.#attemptsEnded(FAREWELL_MS);
-      this.#closing.abort();
-      await Promise.all([...this.#attempts, this.#loops]);
-      await this.#made.launcher.close();
-      await this.#made.services.close();
-      await this.#made.collector.close();
-      this.#ended.resolve();
-    }
+    this.#end();
     await this.done;
+  }
+
+  /** `done` says how it went. */
+  #end(): void {
+    if (this.#state === "closing") return;
+    this.#state = "closing";
+    this.#shutDown().then(() => {
+      if (this.#failure === null) this.#ended.resolve();
+      else this.#ended.reject(this.#failure);
+    }, this.#ended.reject);
+  }
+
+  async #shutDown(): Promise<void> {
+    await this.#puller.stop();
+    this.#leases.stopAll("released");
+    await this.#attemptsEnded(FAREWELL_MS);
+    this.#closing.abort();
+    await Promise.all([...this.#attempts, this.#loops]);
+    await this.#made.launcher.close();
+    await this.#made.services.close();
+    await this.#made.collector.close();
   }
 
   async #drainThenClose(): Promise<void> {
     await this.#puller.stop();
     await this.#attemptsEnded(this.#made.options.drainGraceMs ?? DRAIN_GRACE_MS);
-    await this.close();
+    this.#end();
   }
 
   /** Waits for all attempts, at most so long, and no longer once the executor closes. */

@@ -76,8 +76,7 @@ async function up(options: Options): Promise<void> {
     privateNetworks: options.privateNetwork,
     log: plainLog(),
   });
-  try {
-    note(`DSec serves ${opened.gateway.url} (ready after ${duration(performance.now() - startedMs)})\n`);
+  const serving = async () => {
     if (options.demo || options.once) await demo(opened, options, stop.signal);
     if (!options.once && !stop.signal.aborted) {
       invite(opened, options.data);
@@ -85,6 +84,10 @@ async function up(options: Options): Promise<void> {
         stop.signal.addEventListener("abort", () => resolve(), { once: true }),
       );
     }
+  };
+  try {
+    note(`DSec serves ${opened.gateway.url} (ready after ${duration(performance.now() - startedMs)})\n`);
+    await Promise.race([serving(), opened.done]);
   } finally {
     await opened.close();
     stopListening();
