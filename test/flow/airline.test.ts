@@ -11,6 +11,9 @@ import { type Client, createClient } from "#sdk/client.ts";
 import { EPISODES, type Episode, toolSteps } from "./episodes.ts";
 import { EXECUTOR_KILL_TIMEOUT_MS, leftovers, type System, startSystem } from "./system.ts";
 
+/** How long every tenth agent waits: longer than it takes to kill an executor after such a one was seen. */
+const LONG_S = 4;
+
 type Call = { tool: string; args: Record<string, unknown> };
 
 let system: System;
@@ -33,10 +36,11 @@ test.runIf(EPISODES)(
     const agent = await client.artifacts.put(readFileSync(`${import.meta.dirname}/agents/score_episode.py`));
 
     const submitted = await Promise.all(
-      episodes.map(async (episode) => {
+      episodes.map(async (episode, index) => {
+        const wait_s = index % 10 === 0 ? LONG_S : 0;
         const input = await client.artifacts.put(new TextEncoder().encode(JSON.stringify(episode)));
         return client.tasks.submit({
-          command: ["/usr/bin/python3", "/agent/score.py", "/input/episode.json"],
+          command: ["/usr/bin/python3", "/agent/score.py", "/input/episode.json", String(wait_s)],
           inputs: [
             { artifact: agent.artifact, mount_path: "/agent/score.py" },
             { artifact: input.artifact, mount_path: "/input/episode.json" },
@@ -44,13 +48,16 @@ test.runIf(EPISODES)(
           outputs: ["output.json"],
           resources: { cpu_cores: 0.2, memory_mb: 64, pids: 16, disk_mb: 16 },
           retries: 3,
-          labels: { episode: episode.id },
+          labels: { episode: episode.id, wait_s: String(wait_s) },
           nonce: `nonce-of-${episode.id}`,
         });
       }),
     );
 
-    await until(async () => (await ended(client)) >= episodes.length / 2);
+    // and in the midst of a command, not between two
+    await until(
+      async () => (await count("succeeded")) >= episodes.length / 2 && (await count("running", true)) > 0,
+    );
     await system.killExecutor();
     await system.startExecutor();
 
@@ -97,10 +104,11 @@ async function expectEndedOnce(task: Task): Promise<void> {
   expect(attestations.map(({ id }) => id)).toEqual([task.attestation_id]);
 }
 
-async function ended(from: Client): Promise<number> {
-  let count = 0;
-  for await (const _ of from.tasks.all({ state: "succeeded" })) count++;
-  return count;
+async function count(state: Task["state"], long = false): Promise<number> {
+  let found = 0;
+  const label = long ? { label: `wait_s=${LONG_S}` } : {};
+  for await (const _ of client.tasks.all({ state, ...label })) found++;
+  return found;
 }
 
 async function until(condition: () => Promise<boolean>): Promise<void> {

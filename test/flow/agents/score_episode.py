@@ -1,6 +1,7 @@
 """Scores one recorded customer-service episode (standard library only; runs inside a sandbox).
 
-Reads the episode from the path in argv[1] and writes output.json in the working directory:
+Waits argv[2] seconds, as an agent waits for its model, reads the episode from the path in argv[1], and writes output.json
+in the working directory:
 tool_call_accuracy = 2*TP / (|P| + |G|), where P are the state-changing calls that did not err, G the expected
 actions that change state, and TP their multiset intersection by (name, canonical arguments); 1 when both are empty.
 """
@@ -8,6 +9,7 @@ actions that change state, and TP their multiset intersection by (name, canonica
 import collections
 import json
 import sys
+import time
 
 STATE_CHANGING = {
     "book_reservation",
@@ -38,6 +40,7 @@ def calls(actions):
 
 
 def main():
+    time.sleep(float(sys.argv[2]))
     with open(sys.argv[1], encoding="utf-8") as file:
         episode = json.load(file)
     made = calls(
