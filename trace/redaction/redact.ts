@@ -85,6 +85,8 @@ async function* redactedEvents(
 
 function headerOf(header: TraceHeader, content: ContentRedactor, fileDigest: Digest): NewTraceHeader {
   const { version, genesis_digest, ...given } = header;
+  // It holds the task's environment and its input: what is found in it goes wherever else it stands.
+  if (header.spec_json !== null) content.json(header.spec_json);
   return {
     ...given,
     trace_id: content.text(header.trace_id),

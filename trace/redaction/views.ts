@@ -13,6 +13,7 @@ export function* viewsOf(text: string): Generator<View> {
   if (text.includes("%") || text.includes("+")) yield* unescaped(text, PERCENT, percentPieces);
   if (text.includes("\\")) yield* unescaped(text, BACKSLASH, (given) => [piece(backslashText(given), given)]);
   if (text.includes("&")) yield* unescaped(text, ENTITY, (given) => [piece(entityText(given), given)]);
+  if (/[\xc2-\xf4]/.test(text)) yield* unescaped(text, UTF8, (given) => [piece(bytesText(given), given)]);
 }
 
 export function* encodedRunsOf(text: string): Generator<EncodedRun> {
@@ -51,6 +52,9 @@ const PERCENT = /(?:%[0-9a-fA-F]{2})+|\+/g;
 const BACKSLASH =
   /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\u\{[0-9a-fA-F]{1,6}\}|\\x[0-9a-fA-F]{2}|\\[bfnrtv0"'`/\\]/g;
 const ENTITY = /&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|amp|lt|gt|quot|apos|nbsp|commat);/g;
+
+/** Characters in UTF-8 whose bytes stand for one character each: so streams, and bytes that are not all text, are looked at. */
+const UTF8 = /[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}/g;
 
 /** What a part of the text reads as; `length` is that of the part. */
 type Piece = { text: string; length: number };
@@ -103,6 +107,10 @@ function percentPieces(given: string): Piece[] {
     at += char.length;
   }
   return pieces;
+}
+
+function bytesText(given: string): string {
+  return utf8Of(Uint8Array.from(given, (byte) => byte.charCodeAt(0)));
 }
 
 const NAMED_ESCAPES: Readonly<Record<string, string>> = {

@@ -52,6 +52,20 @@ describe("a secret that is cut over events", () => {
     }
   });
 
+  test("is found in output in letters of any language, wherever its bytes were cut", async () => {
+    const whole = Buffer.from("with übergroßes geheimnis, € 語, ended");
+    const secret = '{"password":"übergroßes geheimnis, € 語"}';
+    for (let at = 1; at < whole.length; at++) {
+      const piece = (from: number, to: number): EventBody => {
+        return { type: "output", stream: "stdout", offset: from, data: whole.subarray(from, to) };
+      };
+      const trace = await traceOf([observed(secret), piece(0, at), piece(at, whole.length)]);
+      const { events } = await redacted(trace, { fields: ["password"] });
+      const said = events.flatMap((event) => (event.type === "output" ? [event.data] : []));
+      expect(Buffer.concat(said).toString()).toBe("with [redacted], ended");
+    }
+  });
+
   test("is found in tokens, whose ids and candidates go with it", async () => {
     const texts = ["my ", "mail", " is a", "@b", ".exam", "ple", " ok"];
     const token = (text: string, id: number) => ({
@@ -196,6 +210,19 @@ describe("digests cannot be used to confirm a guess", () => {
     expect(after.chainHead).toBe(segment.chainHead);
     expect(after.header).toEqual(segment.header);
   });
+});
+
+test("what only the task's spec says is taken out, and its values wherever else they stand", async () => {
+  const spec = { command: ["true"], env: { API_KEY: "four words of secret" } };
+  const header = { spec_json: JSON.stringify(spec) };
+  const only = await redacted(await traceOf([output(0, "nothing")], header), { fields: ["api_key"] });
+  expect(only.segment.header.spec_json).toBeNull();
+  expect(only.counts).toEqual({ api_key: 1 });
+  const said = await redacted(await traceOf([output(0, "four words of secret!")], header), {
+    fields: ["api_key"],
+  });
+  expect(said.text).not.toContain("four words");
+  expect(said.text).toContain("[redacted]!");
 });
 
 describe("a redacted file", () => {
