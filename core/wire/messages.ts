@@ -1,6 +1,7 @@
 /** Messages between the sandboxes of one job: as a task declares them, and as they cross sockets and the gateway. */
 import { z } from "zod";
 import { DsecError } from "../errors.ts";
+import type { Json } from "../json.ts";
 import { compileSchema } from "../json-schema.ts";
 import { LIMITS } from "../limits.ts";
 import { FenceSchema, strict, TimeSchema } from "./common.ts";
@@ -17,8 +18,7 @@ export const ChannelDeclarationSchema = strict({
   name: ChannelNameSchema,
   /** JSON Schema of its messages, in the subset of docs/channel.md; null takes any JSON. */
   schema: z
-    .json()
-    .nullable()
+    .unknown()
     .default(null)
     .superRefine((schema, context) => {
       const why = faultOf(schema);
@@ -73,10 +73,10 @@ export const LeaseChannelSchema = ChannelDeclarationSchema.omit({ name: true }).
   fence: FenceSchema,
 });
 
-function faultOf(schema: Parameters<typeof compileSchema>[0]): string | null {
+function faultOf(schema: unknown): string | null {
   if (schema === null) return null;
   try {
-    compileSchema(schema, "channel");
+    compileSchema(schema as Json, "channel");
     return null;
   } catch (error) {
     if (error instanceof DsecError) return error.message;

@@ -33,6 +33,8 @@ export function messageRoutes(gateway: Gateway): OpenAPIHono<Env> {
   const access = ["executor"] as const;
   const tag = "leases";
   const path = "/v1/leases/{id}/messages/{channel}";
+  /** By lease and name, of those that were read lately. An id that is old wakes nobody: then polling finds what is there. */
+  const channelIds = new Map<string, number>();
 
   serve(
     app,
@@ -106,18 +108,23 @@ export function messageRoutes(gateway: Gateway): OpenAPIHono<Env> {
     },
     async (c, { caller, params, query: { fence, wait_ms: waitMs, after = null, limit } }) => {
       const from = { channel: params.channel, after, limit };
-      const look = () => store.receiveMessages(caller.executorId, holdOf(params.id, fence), from);
-      const { channelId, messages } = await look();
-      if (messages.length > 0 || waitMs === 0) return json(c, { items: messages });
-      const found = await longPoll(gateway, c, {
-        topic: `messages:${channelId}`,
-        waitMs,
-        pollMs: POLL_MS,
-        look: async () => {
-          const { messages } = await look();
-          return messages.length > 0 ? messages : null;
-        },
-      });
+      const place = `${params.id} ${params.channel}`;
+      let channelId = channelIds.get(place);
+      const look = async () => {
+        const { messages, ...found } = await store.receiveMessages(
+          caller.executorId,
+          holdOf(params.id, fence),
+          from,
+        );
+        channelId = found.channelId;
+        remember(channelIds, place, channelId);
+        return messages.length > 0 ? messages : null;
+      };
+      // What is waited for is known from an earlier look: the first one of a reader is made for it.
+      const first = channelId !== undefined && waitMs > 0 ? null : await look();
+      if (first !== null || waitMs === 0) return json(c, { items: first ?? [] });
+      const topic = `messages:${channelId!}` as const;
+      const found = await longPoll(gateway, c, { topic, waitMs, pollMs: POLL_MS, look });
       return json(c, { items: found ?? [] });
     },
   );
@@ -144,4 +151,11 @@ export function messageRoutes(gateway: Gateway): OpenAPIHono<Env> {
   );
 
   return app;
+}
+
+const CHANNEL_IDS_MAX = 10_000;
+
+function remember(ids: Map<string, number>, place: string, id: number): void {
+  if (ids.size >= CHANNEL_IDS_MAX && !ids.has(place)) ids.clear();
+  ids.set(place, id);
 }

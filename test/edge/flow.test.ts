@@ -272,3 +272,38 @@ test("the reference page and its files are served on the edge", async () => {
     await response.arrayBuffer();
   }
 });
+
+test("on the edge a sandbox's message reaches one that waits in another room, once, in order, until it is acknowledged", async () => {
+  // Other callers to the gateway: some two of them are served by different rooms.
+  const tokens = await Promise.all([1, 2, 3, 4].map((n) => executor.token(`messages ${n}`)));
+  const member = async () => {
+    await ok(client, "POST", "/v1/tasks", { command: ["true"], job: "edge" });
+    const [lease] = await acquire(tokens[0]!, 5_000);
+    return lease!;
+  };
+  const [one, two] = [await member(), await member()];
+  const path = ({ lease_id, fence }: Lease) => `/v1/leases/${lease_id}/messages/c?fence=${fence}`;
+  const rules = { fence: one.fence, schema: { type: "number" } };
+  await ok(tokens[0]!, "PUT", `/v1/leases/${one.lease_id}/messages/c`, rules);
+  const waiting = tokens.map((token) =>
+    ok<{ items: { id: number; from: string; json: string }[] }>(token, "GET", `${path(two)}&wait_ms=20000`),
+  );
+  const send = async (json: string, key: string) => {
+    const headers = { authorization: `Bearer ${tokens[1]}`, "idempotency-key": key };
+    const response = await SELF.fetch(`${ISSUER}${path(one)}`, { method: "POST", headers, body: json });
+    return (await response.json()) as { id?: number; error?: { code: string } };
+  };
+  expect(await send("1.0", "a")).toEqual({ id: 1 });
+  expect(await send("1.0", "a")).toEqual({ id: 1 });
+  expect(await send('"two"', "b")).toMatchObject({ error: { code: "MESSAGE_REFUSED" } });
+  for (const { items } of await Promise.all(waiting)) {
+    expect(items).toMatchObject([{ id: 1, from: one.task_id, json: "1.0" }]);
+  }
+  const ack = { fence: two.fence, through: 1 };
+  await ok(tokens[2]!, "POST", `/v1/leases/${two.lease_id}/messages/c/ack`, ack);
+  expect(await send("1.0", "a")).toEqual({ id: 1 });
+  expect(await ok(tokens[3]!, "GET", path(two))).toEqual({ items: [] });
+  for (const lease of [one, two]) await finish(tokens[0]!, lease, "", {});
+  const late = await call(tokens[0]!, "GET", path(one));
+  expect(late.status).toBe(409);
+});
