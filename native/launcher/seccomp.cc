@@ -3,6 +3,7 @@
 #include <linux/netlink.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -107,11 +108,27 @@ Result<void> add(scmp_filter_ctx filter, uint32_t action, const char* name, std:
   return {};
 }
 
-// Sockets reach the sandbox's own loopback, its own processes, and what rtnetlink(7) tells about its own interfaces.
+// Sockets reach the sandbox's own loopback, its own processes, and what rtnetlink(7) tells about its own interfaces. For a
+// protocol that is not there the kernel would load a module, whoever asks: TCP, UDP and ping are all that is used.
 Result<void> allow_sockets(scmp_filter_ctx filter) {
+  struct Protocol {
+    uint64_t type, number;
+  };
+  constexpr Protocol kProtocols[] = {{SOCK_STREAM, IPPROTO_IP}, {SOCK_STREAM, IPPROTO_TCP}, {SOCK_STREAM, IPPROTO_MPTCP},
+                                     {SOCK_DGRAM, IPPROTO_IP},  {SOCK_DGRAM, IPPROTO_UDP},  {SOCK_DGRAM, IPPROTO_ICMP},
+                                     {SOCK_DGRAM, IPPROTO_ICMPV6}};
+  constexpr uint64_t kType = 0xf;  // SOCK_TYPE_MASK of the kernel; above it are SOCK_NONBLOCK and SOCK_CLOEXEC
   for (const char* call : {"socket", "socketpair"}) {
-    for (uint64_t family : {AF_UNIX, AF_INET, AF_INET6}) {
-      TRY(add(filter, SCMP_ACT_ALLOW, call, {SCMP_A0_32(SCMP_CMP_EQ, family)}));
+    TRY(add(filter, SCMP_ACT_ALLOW, call, {SCMP_A0_32(SCMP_CMP_EQ, AF_UNIX)}));
+    for (uint64_t family : {AF_INET, AF_INET6}) {
+      for (const auto& [type, number] : kProtocols) {
+        TRY(add(filter, SCMP_ACT_ALLOW, call,
+                {SCMP_A0_32(SCMP_CMP_EQ, family), SCMP_A1_64(SCMP_CMP_MASKED_EQ, kType, type),
+                 SCMP_A2_32(SCMP_CMP_EQ, number)}));
+      }
+      // Of any protocol, without a module, and refused by the kernel to who may not: programs know that answer.
+      TRY(add(filter, SCMP_ACT_ALLOW, call,
+              {SCMP_A0_32(SCMP_CMP_EQ, family), SCMP_A1_64(SCMP_CMP_MASKED_EQ, kType, SOCK_RAW)}));
     }
   }
   return add(filter, SCMP_ACT_ALLOW, "socket",

@@ -107,6 +107,11 @@ void sockets() {
   report("socket_unix", ::socket(AF_UNIX, SOCK_STREAM, 0));
   report("socket_inet", ::socket(AF_INET, SOCK_STREAM, 0));
   report("socket_inet6", ::socket(AF_INET6, SOCK_STREAM, 0));
+  report("socket_udp", ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  report("socket_sctp", ::socket(AF_INET, SOCK_STREAM, 132));  // IPPROTO_SCTP
+  report("socket_sctp_packets", ::socket(AF_INET6, SOCK_SEQPACKET, 0));
+  report("socket_dccp", ::socket(AF_INET, SOCK_DCCP, 0));
+  report("socket_l2tp", ::socket(AF_INET, SOCK_DGRAM, 115));  // IPPROTO_L2TP
   report("socket_route", ::socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
   report("tiocsti", ::ioctl(0, TIOCSTI, "x"));
   report("tiocsti_high_bits", call(SYS_ioctl, 0, 0x100000000L | TIOCSTI, text("x")));
