@@ -99,6 +99,7 @@ export type EventMembers = {
     timing: Timing | null;
     replayed: boolean | null;
     details_json: JsonText | null;
+    told_wall_us: number | null;
   };
   tool_call_late: {
     call: number;

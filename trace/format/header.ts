@@ -33,6 +33,10 @@ export type TraceHeader = {
   redacted_from_digest: Digest | null;
   labels_json: JsonText | null;
   spec_json: JsonText | null;
+  replayed_from_digest: Digest | null;
+  replayed_until_call: number | null;
+  replayed_until_step: number | null;
+  told_wall_us: number | null;
 };
 
 type Given = "trace_id" | "source" | "started_wall_us";
@@ -47,7 +51,8 @@ const VERSION = 1;
 export function completeHeader(given: NewTraceHeader, engine: Engine): TraceHeader {
   const { task_id = null, lease_id = null, fence = null, attempt = null, spec_digest = null } = given;
   const { image = null, level = null, redacted_from_digest = null } = given;
-  const { labels_json = null, spec_json = null } = given;
+  const { labels_json = null, spec_json = null, replayed_from_digest = null } = given;
+  const { replayed_until_call = null, replayed_until_step = null, told_wall_us = null } = given;
   const { trace_id, source, started_wall_us } = given;
   if (trace_id === "") throw new DsecError("INVALID_REQUEST", "a trace must have a trace_id");
   if ((lease_id === null) !== (fence === null)) {
@@ -60,7 +65,8 @@ export function completeHeader(given: NewTraceHeader, engine: Engine): TraceHead
     started_wall_us,
     genesis_digest: genesisOf({ trace_id, lease_id, fence }, engine),
     ...{ task_id, lease_id, fence, attempt, spec_digest, image, level, redacted_from_digest },
-    ...{ labels_json, spec_json },
+    ...{ labels_json, spec_json, replayed_from_digest, replayed_until_call, replayed_until_step },
+    told_wall_us,
   };
 }
 
