@@ -83,7 +83,7 @@ export async function taskRequest(
   const inputs = [];
   for (const given of options.input ?? []) {
     const { file, mountPath } = inputPlace(given);
-    const { artifact } = await client.artifacts.put(fileStream(file));
+    const { artifact } = await client.artifacts.put(fileStream(file, `--input ${file}`));
     inputs.push({ artifact, mount_path: mountPath });
   }
   const resources = {
@@ -118,15 +118,15 @@ function inputPlace(given: string): { file: string; mountPath: string } {
   return { file: given, mountPath: `${INPUT_FOLDER}/${given.split("/").at(-1)}` };
 }
 
-function fileStream(file: string): Uint8Array | ReadableStream<Uint8Array> {
+/** A file as the content of an artifact. @param named as it is named to us, for messages */
+export function fileStream(file: string, named: string): Uint8Array | ReadableStream<Uint8Array> {
   const found = lstatSync(file, { throwIfNoEntry: false });
-  if (!found) throw new DsecError("NOT_FOUND", `--input ${file}: no such file`);
-  if (found.isDirectory())
-    throw usageError(`--input ${file} is a folder; pack it: tar -cf ${file}.tar ${file}`);
+  if (!found) throw new DsecError("NOT_FOUND", `${named}: no such file`);
+  if (found.isDirectory()) throw usageError(`${named} is a folder; pack it: tar -cf ${file}.tar ${file}`);
   if (found.size > LIMITS.artifactBytes) {
     throw new DsecError(
       "BODY_TOO_LARGE",
-      `--input ${file} has ${found.size} bytes; at most ${LIMITS.artifactBytes} may be sent`,
+      `${named} has ${found.size} bytes; at most ${LIMITS.artifactBytes} may be sent`,
     );
   }
   // small files can be sent again when an answer is lost; large ones are not held in memory for that

@@ -23,7 +23,7 @@ import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
 import { captureStream, type LiveSink } from "./output-stream.ts";
 import { planLaunch } from "./plan.ts";
-import { fastForward } from "./replay/fast-forward.ts";
+import { givenFirst } from "./replay/fast-forward.ts";
 import type { Replay } from "./replay/replay.ts";
 import type { LiveTrajectories } from "./trace/live.ts";
 import { ProcessRecord } from "./trace/process-record.ts";
@@ -94,8 +94,9 @@ export async function runInSandbox(
     return paths;
   };
   const openDoors = async () => {
-    const again = replay ?? (await fastForward(lease, folder.path, parts, signal));
-    const persist = lease.spec.fast_forward ? () => parts.trajectories.sync(held.hold, signal) : null;
+    const again = replay ?? (await givenFirst(lease, folder.path, parts, signal));
+    const goesOn = lease.spec.fast_forward && again?.mode !== "whole";
+    const persist = goesOn ? () => parts.trajectories.sync(held.hold, signal) : null;
     channel = await parts.channels.open(lease, folder.path, { replay: again, persist, signal });
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
     egress = new Egress(lease, folder.path, channel, parts.client, signal);
@@ -187,7 +188,7 @@ async function followSandbox(
     const stop = stopOf(held);
     if (stop === "lost" || stop === "released") throw stop;
     channel.log.checkRecorded();
-    channel.checkFollows();
+    channel.checkFollows(end.reason === "exited" || end.reason === "signaled");
     if (end.reason === "killed" && stop !== "cancelled") {
       throw new DsecError("LAUNCHER_LOST", `sandbox ${sandbox.id} was killed, and not by its executor`);
     }

@@ -1,23 +1,17 @@
-import { isFinal, processExitCode } from "#core/task.ts";
-import type { Task } from "#core/wire/tasks.ts";
 import { type Client, createClient } from "#sdk/client.ts";
 import { type ConnectionOptions, findGateway } from "../connection.ts";
 import { plainLog } from "../log.ts";
-import { createOutputWriter } from "../output-writer.ts";
 import {
   type Command,
   dataOption,
-  EXIT,
   examples,
   gatewayOption,
   jsonOption,
-  note,
-  onStopSignal,
   printJson,
   usageError,
 } from "../program.ts";
+import { exitCode, explainEnd, followTask, withStreams } from "../task-follow.ts";
 import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
-import { plainLine } from "../terminal.ts";
 
 type Options = ConnectionOptions &
   TaskOptions & { raw?: boolean; quiet?: boolean; save?: string; json?: boolean };
@@ -72,55 +66,12 @@ async function run(words: string[], options: Options): Promise<void> {
 
 async function runTask(client: Client, words: string[], options: Options): Promise<void> {
   const { id } = await client.tasks.submit(await taskRequest(client, words, options));
-  const writer = createOutputWriter({ raw: options.raw === true });
-  const cancel = () => {
-    client.tasks.cancel(id).catch((error: Error) => note(`cancelling ${id} failed: ${error.message}`));
-  };
-  const stopListening = onStopSignal(() => {
-    if (!options.quiet) note(`\ncancelling ${id}; once more ends dsec without waiting`);
-    cancel();
-  });
-  // nobody reads any more, as after `| head -1`: the command would be killed by SIGPIPE, so its task is cancelled
-  writer.broken.addEventListener("abort", cancel, { once: true });
-
-  try {
-    for await (const event of client.tasks.events(id)) if (!options.json) await writer.event(event);
-  } finally {
-    stopListening();
-  }
-  await writer.end();
-  const task = await client.tasks.get(id);
+  const { task, isRead } = await followTask(client, id, options);
   if (options.save !== undefined) {
     const { saveResult } = await import("../result-folder.ts");
     await saveResult(client, task, options.save);
   }
   if (options.json) printJson(await withStreams(client, task));
   else if (!options.quiet) explainEnd(task);
-  process.exitCode = writer.broken.aborted ? 141 : exitCode(task);
-}
-
-function exitCode(task: Task): number {
-  if (task.result) return processExitCode(task.result.outcome);
-  return task.state === "cancelled" ? 130 : EXIT.runFailed;
-}
-
-/** Says how the command ended where its exit code alone would not. */
-function explainEnd(task: Task): void {
-  const outcome = task.result?.outcome;
-  if (outcome?.reason === "exited") return;
-  const why = outcome ? outcome.reason.replaceAll("_", " ") : isFinal(task.state) ? task.state : "not over";
-  const signal = outcome?.signal && outcome.reason === "signaled" ? ` by ${outcome.signal}` : "";
-  note(`dsec: ${task.id} ${why}${signal}${outcome?.message ? `: ${plainLine(outcome.message)}` : ""}`);
-}
-
-async function withStreams(client: Client, task: Task) {
-  const bytes = (name: "stdout" | "stderr") =>
-    task.result === null ? Promise.resolve(new Uint8Array()) : client.tasks.stream(task.id, name);
-  const [stdout, stderr] = await Promise.all([bytes("stdout"), bytes("stderr")]);
-  return {
-    exit_code: exitCode(task),
-    task,
-    stdout_base64: Buffer.from(stdout).toString("base64"),
-    stderr_base64: Buffer.from(stderr).toString("base64"),
-  };
+  process.exitCode = isRead ? exitCode(task) : 141;
 }

@@ -124,6 +124,18 @@ export const TaskSpecSchema = strict({
    * there: no call that may have done something is made twice. For agents that do the same when they are given the same.
    */
   fast_forward: z.boolean().default(false),
+  /**
+   * Goes on from a recording, which is an artifact: its first attempt too is given what was recorded, before the call
+   * `until_call` or to the end, and goes on live from there. An agent that does otherwise before ends its attempt.
+   */
+  continues: strict({
+    trace: DigestSchema,
+    until_call: z.number().int().min(1).max(LIMITS.traceIndexNumber).nullable().default(null),
+  })
+    .nullable()
+    .default(null),
+  /** Offered to agents that draw lots (DSEC_SEED); null is one that follows from the task's id. */
+  seed: z.number().int().min(0).max(0xffff_ffff).nullable().default(null),
   /** Further attempts after a fault of ours (lost executor, failed launch). A result is never retried. */
   retries: z.number().int().min(0).max(LIMITS.retriesMax).default(LIMITS.retriesDefault),
   priority: z.number().int().min(LIMITS.priorityMin).max(LIMITS.priorityMax).default(0),
@@ -144,6 +156,11 @@ export const TaskSpecSchema = strict({
       LIMITS.commandBytes,
     `command and env together must be at most ${LIMITS.commandBytes} characters`,
   )
+  .refine(({ fast_forward, continues }) => continues === null || fast_forward, {
+    path: ["continues"],
+    message:
+      "needs fast_forward: later attempts are to go on from the earlier ones, and not to do again what those did",
+  })
   .refine(({ fast_forward, trace }) => !fast_forward || trace.level === "full", {
     path: ["fast_forward"],
     message: "needs trace.level full: other levels keep no answers that could be given again",

@@ -1,10 +1,10 @@
-import { hash } from "node:crypto";
 import { join } from "node:path";
 import type { Digest, TaskId } from "#core/ids.ts";
 import type { CallsSummary } from "#core/wire/calls.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
 import type { Observation } from "#core/wire/observations.ts";
+import type { NewTraceHeader } from "#trace/format/header.ts";
 import { taskNamespace } from "../memory/memory.ts";
 import { createMemoryRoutes } from "../memory/routes.ts";
 import { createMessageBus, type MessageBus, type MessageGateway } from "../messages/bus.ts";
@@ -25,6 +25,7 @@ import { recordedBus } from "./recorded-bus.ts";
 import { RecordedCalls } from "./recorded-calls.ts";
 import { AgentRecords } from "./records.ts";
 import { createChannelRoutes } from "./routes.ts";
+import { seedOf } from "./seed.ts";
 import { type SocketServer, serveSocket } from "./server.ts";
 import type { AgentServices } from "./services.ts";
 import { PlanSteps } from "./steps.ts";
@@ -97,7 +98,7 @@ export class Channel {
     const { spec, task_id: taskId } = lease;
     const id = sandboxId(lease);
     const namespace = taskNamespace(taskId as TaskId);
-    const log = EventLog.open(parts.collector, parts.tracesDirectory, lease);
+    const log = EventLog.open(parts.collector, parts.tracesDirectory, lease, replayedHeader(replay));
     const watch = new MemoryWatch(services.memory, namespace, log);
     const snapshots = new MemorySnapshots(
       services.memory,
@@ -132,8 +133,9 @@ export class Channel {
       ...{ log, steps: this.#steps, watch, failures: this.failures, timings },
       ...{ context: () => records.context, replay, persist },
     });
+    const seed = seedOf(taskId, spec);
     this.environment = {
-      DSEC_SEED: String(seedOf(taskId)),
+      DSEC_SEED: String(seed),
       DSEC_STARTED_AT: String(this.recorded.wallUs),
       ...(replay?.mode === "whole" ? { DSEC_REPLAY: "1" } : {}),
     };
@@ -159,7 +161,7 @@ export class Channel {
       ...{ observations: this.observations, memoryAndMessages },
       clock: () => ({
         wall_us: this.recorded.wallUs,
-        seed: seedOf(taskId),
+        seed,
         replaying: replay !== null && !replay.isLive,
       }),
     });
@@ -170,14 +172,17 @@ export class Channel {
     };
   }
 
-  /** Rejects where a fast-forward has left its record: then the attempt must end. */
+  /** Rejects where an agent that was to go on live has left its record: then the attempt must end. */
   get failed(): Promise<never> {
     return this.#replay === null ? new Promise(() => {}) : this.#replay.failed;
   }
 
-  /** @throws REPLAY_DIVERGED where that is so */
-  checkFollows(): void {
-    if (this.#replay?.mode === "fast_forward") this.#replay.check();
+  /** @param endedByItself that the command did @throws REPLAY_DIVERGED where that is so, or it ended before it went on live */
+  checkFollows(endedByItself: boolean): void {
+    if (this.#replay === null || this.#replay.mode === "whole") return;
+    this.#replay.check();
+    const early = endedByItself ? this.#replay.endedEarly() : null;
+    if (early !== null) throw early;
   }
 
   /** Something from outside, for the agent's next answer. */
@@ -217,9 +222,14 @@ export class Channel {
   }
 }
 
-/** Offered to agents that draw lots: the same in every attempt of a task, so that a replay draws the same. */
-function seedOf(taskId: string): number {
-  return hash("sha256", `seed of ${taskId}`, "buffer").readUInt32BE();
+/** What a recording says of the one that its agent was given first. */
+function replayedHeader(replay: Replay | null): Partial<NewTraceHeader> {
+  if (replay === null) return {};
+  const { call, step } = replay.livePoint;
+  return {
+    replayed_from_digest: replay.recording.digest,
+    ...{ replayed_until_call: call, replayed_until_step: step, told_wall_us: replay.wallUs },
+  };
 }
 
 const READS = new Set<MemoryEvent["op"]>(["get", "list", "search"]);

@@ -39,8 +39,17 @@ export class EventLog {
   #lastUs = 0;
   #bytes = 0;
 
-  /** Begins the recording of an attempt. @param directory of all recordings of this executor */
-  static open(collector: Collector, directory: string, lease: Lease): EventLog {
+  /**
+   * Begins the recording of an attempt.
+   * @param directory of all recordings of this executor
+   * @param replayed what the agent is given first
+   */
+  static open(
+    collector: Collector,
+    directory: string,
+    lease: Lease,
+    replayed: Partial<NewTraceHeader> = {},
+  ): EventLog {
     const { spec, lease_id, task_id, fence, attempt, spec_digest } = lease;
     const startMs = performance.now();
     const startedMs = Date.now();
@@ -50,6 +59,7 @@ export class EventLog {
       ...{ task_id, lease_id, fence, attempt, spec_digest: spec_digest as Digest, image: spec.image },
       labels_json: JSON.stringify(spec.labels),
       spec_json: shownSpec(spec),
+      ...replayed,
     };
     const path = trajectoryPath(directory, lease, new Date(startedMs));
     return new EventLog(collector.record(path, header), header, keeper, startMs);

@@ -18,7 +18,8 @@ export class ObservationQueue {
   }
 
   /** Records who injected it, and keeps it for the next answer. One that came before is ignored: the gateway repeats. */
-  inject(observation: Observation): void {
+  inject(own: Observation): void {
+    const observation = { ...own, seq: own.seq + (this.#replay?.foreignObservations ?? 0) };
     if (observation.seq <= this.#lastSeq || this.#replay?.has(observation.seq)) return;
     this.#keep(observation);
   }

@@ -150,12 +150,12 @@ export class RecordedCalls {
    */
   async begin(members: StartMembers): Promise<{ number: number; before: Before }> {
     this.#log.checkRoom();
-    if (this.#replay === null) return this.#begin(++this.#last, members, null);
+    if (this.#replay === null) return this.#begin(++this.#last, members, "live");
     let turn: Turn;
     try {
       turn = await this.#replay.next(members, this.#closing.signal);
     } catch (error) {
-      const { number, before } = await this.#begin(++this.#last, members, null);
+      const { number, before } = await this.#begin(++this.#last, members, "nothing");
       const { code, message: text } = failureOf(error);
       await this.end(number, before, {
         state: "failed",
@@ -166,14 +166,14 @@ export class RecordedCalls {
       });
       throw error;
     }
-    if (turn.kind === "live") return this.#begin(++this.#last, members, null);
+    if (turn.kind === "live") return this.#begin(++this.#last, members, "live");
     return this.#begin(turn.call.start.call, members, turn.call);
   }
 
   async #begin(
     number: number,
     members: StartMembers,
-    recorded: RecordedCall | null,
+    what: RecordedCall | "live" | "nothing",
   ): Promise<{ number: number; before: Before }> {
     const memory = await this.#watch.check(number);
     const around = { step: this.#steps.current, memory_digest: memory, context_digest: this.#context() };
@@ -181,7 +181,8 @@ export class RecordedCalls {
     this.#timings.begin(number);
     this.#underWay.add(number);
     const { tool = null, via } = members;
-    const persists = this.#persist !== null && recorded === null && hasEffects(members);
+    const recorded = typeof what === "string" ? null : what;
+    const persists = this.#persist !== null && what === "live" && hasEffects(members);
     const about = { tool, via, step: around.step, recorded, persists };
     const before: Before = { memory, atMs: performance.now(), ...about };
     // Whoever goes on from the record must know of the call before it can have done anything.
@@ -202,6 +203,7 @@ export class RecordedCalls {
   /** Records how a call ended. Resolves with the milliseconds that it took, in a replay those that it took at first. */
   async end(number: number, before: Before, members: EndMembers): Promise<number> {
     const { recorded } = before;
+    await this.#replay?.looked(this.#closing.signal);
     const duration_us = recorded?.end?.duration_us ?? Math.round((performance.now() - before.atMs) * 1000);
     const timing = this.#timings.end(number);
     const memory = await this.#watch.check(number);
@@ -270,7 +272,8 @@ export class RecordedCalls {
       // It left: as it did, or before it had an answer where calls take their time.
     }
     const { seq, t_us, wall_us, type, call, duration_us, memory_digest, memory_changed, ...members } = end;
-    await this.end(number, before, { ...members, replayed: true });
+    const told_wall_us = end.told_wall_us ?? wall_us;
+    await this.end(number, before, { ...members, replayed: true, told_wall_us });
     return end;
   }
 

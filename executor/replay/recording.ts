@@ -1,5 +1,6 @@
 /** What a trace holds that a replay needs: which command ran, what it was answered, what it did in the end. */
 import { createHash, hash } from "node:crypto";
+import { createReadStream } from "node:fs";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
@@ -14,18 +15,30 @@ import { openTraceFile } from "#trace/node/files.ts";
 
 export type CallStart = Extract<TraceEvent, { type: "tool_call_start" }>;
 export type CallEnd = Extract<TraceEvent, { type: "tool_call_end" }>;
+export type MessageSend = Extract<TraceEvent, { type: "message" }>;
 export type MemoryRead = Extract<TraceEvent, { type: "memory_read" }>;
 
 /** `end` is null where the record breaks off within the call. */
 export type RecordedCall = { start: CallStart; end: CallEnd | null };
 
-/** @property ends calls that had ended before it was given */
-export type GivenObservation = { observation: Observation; call: number | null; ends: number };
+/**
+ * @property injectedSeq number of the event by which it came, and of that by which it was given; null where it was not
+ * @property ends calls that had ended before it was given
+ */
+export type GivenObservation = {
+  observation: Observation;
+  injectedSeq: number;
+  givenSeq: number | null;
+  call: number | null;
+  ends: number;
+};
 
 export type StreamRecord = { bytes: number; digest: Digest };
 
 export type Recording = {
   file: string;
+  /** Of the file. */
+  digest: Digest;
   header: TraceHeader;
   /** In the order in which they began. */
   calls: RecordedCall[];
@@ -33,8 +46,12 @@ export type Recording = {
   memoryJson: string | null;
   reads: MemoryRead[];
   observations: GivenObservation[];
+  /** Messages that it sent to others of its job, which a replay among them would send again. */
+  sends: MessageSend[];
   /** Number of the event that begins a plan step, by its number. */
   steps: Map<number, number>;
+  /** The innermost plan step that the agent had open when it did what it did last. */
+  lastStep: number | null;
   /** As far as it was recorded: `LIMITS.streamLiveBytes` of each. */
   streams: { stdout: StreamRecord; stderr: StreamRecord };
   /** How the command ended; null where the record breaks off before. */
@@ -87,6 +104,7 @@ const NO_SPEC =
 async function recordingOf(file: string, segment: TraceSegment): Promise<Recording> {
   const { header } = segment;
   const reader = new RecordingReader(header);
+  const digest = await digestOfFile(file);
   let bytes = 0;
   await segment.verify((event) => {
     bytes += event.bytes.length;
@@ -95,7 +113,7 @@ async function recordingOf(file: string, segment: TraceSegment): Promise<Recordi
     }
     reader.see(decodeEvent(event.bytes, header.started_wall_us));
   });
-  return reader.recording(file);
+  return reader.recording(file, digest);
 }
 
 const ACTS = new Set<TraceEvent["type"]>([
@@ -106,10 +124,12 @@ const ACTS = new Set<TraceEvent["type"]>([
 class RecordingReader {
   readonly #header: TraceHeader;
   readonly #calls = new Map<number, RecordedCall>();
-  readonly #injected = new Map<number, Observation>();
+  readonly #injected = new Map<number, { observation: Observation; seq: number }>();
   readonly #observations: GivenObservation[] = [];
   readonly #reads: MemoryRead[] = [];
+  readonly #sends: MessageSend[] = [];
   readonly #steps = new Map<number, number>();
+  readonly #openSteps: number[] = [];
   readonly #streams = { stdout: new StreamReader(), stderr: new StreamReader() };
   readonly #obstacles = new Set<string>();
   readonly #namespace: string;
@@ -145,7 +165,13 @@ class RecordingReader {
         this.#seeEnd(event);
         break;
       case "plan_step":
-        if (event.state === "begun") this.#steps.set(event.step, event.seq);
+        if (event.state === "begun") {
+          this.#steps.set(event.step, event.seq);
+          this.#openSteps.push(event.step);
+        }
+        // The others are ended by their agent; this one its sandbox's end brought about, or that of the step around it.
+        if (event.state === "ended" && event.status !== "abandoned")
+          this.#openSteps.length = Math.max(0, this.#openSteps.indexOf(event.step));
         if (event.state === "timed_out")
           this.#refuse(`plan step ${event.step} timed out, which depends on time`);
         break;
@@ -153,6 +179,7 @@ class RecordingReader {
         this.#seeObservation(event);
         break;
       case "message":
+        if (event.op === "send") this.#sends.push(event);
         if (event.op === "receive") {
           this.#refuse(`it received messages on ${JSON.stringify(event.channel)}, whose text no record has`);
         }
@@ -182,15 +209,18 @@ class RecordingReader {
     }
   }
 
-  recording(file: string): Recording {
+  recording(file: string, digest: Digest): Recording {
     return {
       file,
+      digest,
       header: this.#header,
       calls: [...this.#calls.values()],
       memoryJson: this.#memoryJson,
       reads: this.#reads,
       observations: [...this.#observations, ...this.#ungiven()],
+      sends: this.#sends,
       steps: this.#steps,
+      lastStep: this.#openSteps.at(-1) ?? null,
       streams: { stdout: this.#streams.stdout.record(), stderr: this.#streams.stderr.record() },
       end: this.#end,
       lastActSeq: this.#lastActSeq,
@@ -208,6 +238,7 @@ class RecordingReader {
     this.#ends++;
     const { where, via, tool } = call.start;
     const name = `call ${end.call}${tool === null ? "" : ` (${tool})`}`;
+    if (end.code === "REPLAY_DIVERGED") this.#refuse(`it is of a replay that left its record at ${name}`);
     // A tool within the sandbox is run again, so nothing has to be given for it.
     if (where === "sandbox") return;
     if (end.state === "answered" && end.answer === null) {
@@ -220,29 +251,33 @@ class RecordingReader {
   }
 
   #seeObservation(event: Extract<TraceEvent, { type: "observation" }>): void {
-    const { state, observation: seq, source, at, content_json } = event;
+    const { seq: eventSeq, state, observation: seq, source, at, content_json } = event;
     if (state === "injected") {
       if (content_json === null) {
         this.#refuse(`observation ${seq} is recorded without its content`);
         return;
       }
       const content = JSON.parse(content_json) as Observation["content"];
-      this.#injected.set(seq, { seq, from: source ?? "environment", at: at ?? "", content } as Observation);
+      const observation = { seq, from: source ?? "environment", at: at ?? "", content } as Observation;
+      this.#injected.set(seq, { observation, seq: eventSeq });
       return;
     }
-    const observation = this.#injected.get(seq);
-    if (observation === undefined) {
+    const injected = this.#injected.get(seq);
+    if (injected === undefined) {
       this.#refuse(`observation ${seq} was given and never injected`);
       return;
     }
-    this.#observations.push({ observation, call: event.call, ends: this.#ends });
+    this.#observations.push({
+      ...{ observation: injected.observation, injectedSeq: injected.seq, givenSeq: eventSeq },
+      ...{ call: event.call, ends: this.#ends },
+    });
   }
 
-  /** What had come and was not given yet: due once the record is at its end. */
+  /** What had come and was not given yet. */
   #ungiven(): GivenObservation[] {
     const given = new Set(this.#observations.map(({ observation }) => observation.seq));
-    const rest = [...this.#injected.values()].filter(({ seq }) => !given.has(seq));
-    return rest.map((observation) => ({ observation, call: null, ends: Number.POSITIVE_INFINITY }));
+    const rest = [...this.#injected.values()].filter(({ observation }) => !given.has(observation.seq));
+    return rest.map(({ observation, seq }) => ({ observation, injectedSeq: seq, ...NOT_GIVEN }));
   }
 
   #seeMemory({
@@ -268,6 +303,15 @@ class RecordingReader {
   #refuse(why: string): void {
     this.#obstacles.add(why);
   }
+}
+
+/** Of an observation that is due once the record is at its end. */
+export const NOT_GIVEN = { givenSeq: null, call: null, ends: Number.POSITIVE_INFINITY } as const;
+
+async function digestOfFile(file: string): Promise<Digest> {
+  const sha256 = createHash("sha256");
+  for await (const part of createReadStream(file)) sha256.update(part);
+  return digestOf(sha256.digest());
 }
 
 /** What was recorded of one stream, which comes in order. */

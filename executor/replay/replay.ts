@@ -5,39 +5,37 @@ import type { Observation } from "#core/wire/observations.ts";
 import type { Shown } from "#trace/events/event.ts";
 import type { StartMembers } from "../channel/recorded-calls.ts";
 import { pause } from "../retry.ts";
-import type { CallEnd, CallStart, MemoryRead, RecordedCall, Recording } from "./recording.ts";
+import { type Divergence, differing, errorOf, nameOf, shownCall } from "./divergence.ts";
+import { type LivePoint, livePointOf } from "./live-point.ts";
+import type { CallEnd, MemoryRead, RecordedCall, Recording } from "./recording.ts";
 
-/** Where an agent left the record. `call` is the recorded one that was due; null past the last. */
-export type Divergence = {
-  what: "call" | "memory" | "output";
-  call: number | null;
-  recorded: { [member: string]: unknown } | null;
-  given: { [member: string]: unknown };
-  /** Members that differ. */
-  members: string[];
-  message: string;
-};
-
-/** A call that is kept waiting, so that somebody can look: what the agent asks, and what it will be given. */
-export type Held = { call: RecordedCall };
+/** Where an agent is kept waiting, so that somebody can look: at a call with what it will be given, or where it left the record. */
+export type Held =
+  | { at: "call"; call: RecordedCall; divergence: null }
+  | { at: "divergence"; call: null; divergence: Divergence };
 
 /** What a replayed agent gets: a recorded answer, the world's, or the news that nobody knows what became of the call. */
 export type Turn = { kind: "recorded"; call: RecordedCall } | { kind: "live" };
 
 /**
- * `whole`: nothing but the record. `fast_forward`: what the record does not have is asked of the world, once nothing is left in
- * it that would be done a second time.
+ * `whole`: nothing but the record. `continue`: the record to its end, and then the world. `fast_forward`: what the record does not
+ * have is asked of the world, once nothing is left in it that would be done a second time.
  */
-export type ReplayMode = "whole" | "fast_forward";
+export type ReplayMode = "whole" | "continue" | "fast_forward";
 
 export type ReplayOptions = {
   mode: ReplayMode;
   /** The first call that is kept waiting; null where none is. */
   holdAt: number | null;
-  /** Is asked at each call that is kept waiting; the call goes on once it resolves, and holds again at `holdAt`. */
+  /**
+   * Is asked at each call that is kept waiting, and in a whole replay at the first divergence; what waits goes on once it
+   * resolves, and the next call is held at `holdAt`.
+   */
   onHeld: (held: Held) => Promise<{ holdAt: number | null }>;
   /** Whether calls take as long as they took. */
   realTime: boolean;
+  /** The largest number of an observation in the record that was of another task; the task's own are numbered after it. */
+  foreignObservations?: number;
   /** Is told how many recorded calls were made again. */
   onCall: (begun: number) => void;
 };
@@ -55,6 +53,7 @@ export class Replay {
   readonly #reads = new Map<string, MemoryRead[]>();
   readonly #observations: Recording["observations"];
   readonly #diverged = Promise.withResolvers<Divergence>();
+  #looked: Promise<unknown> = Promise.resolve();
   #holdAt: number | null;
   #divergence: Divergence | null = null;
   #begun = 0;
@@ -66,7 +65,7 @@ export class Replay {
     this.recording = recording;
     this.#options = options;
     this.#holdAt = options.holdAt;
-    this.#wallUs = recording.header.started_wall_us;
+    this.#wallUs = recording.header.told_wall_us ?? recording.header.started_wall_us;
     this.#waiting = [...recording.calls];
     this.#observations = [...recording.observations];
     for (const read of recording.reads) {
@@ -95,13 +94,13 @@ export class Replay {
         this.#options.onCall(this.#begun);
         this.#progressed();
         await this.#hold(match, signal);
-        return this.#options.mode === "whole" || this.#wasAnswered(match)
+        return this.mode === "whole" || this.#wasAnswered(match)
           ? { kind: "recorded", call: match }
           : again(match);
       }
       const leftMs = giveUpAtMs - performance.now();
       if (same.length === 0 || leftMs <= 0) {
-        if (this.#options.mode === "whole" || this.#waiting.some(({ start }) => hasEffects(start))) {
+        if (this.mode !== "fast_forward" || this.#waiting.some(({ start }) => hasEffects(start))) {
           throw this.#divergedAt(given);
         }
         // What is left would only be looked at again.
@@ -113,7 +112,7 @@ export class Replay {
   /** The call's end has been given. */
   ended({ end }: RecordedCall): void {
     this.#ends++;
-    if (end !== null) this.#wallUs = Math.max(this.#wallUs, end.wall_us);
+    if (end !== null) this.#wallUs = Math.max(this.#wallUs, toldUs(end));
     this.#progressed();
   }
 
@@ -131,6 +130,11 @@ export class Replay {
     return due.map(({ observation }) => observation);
   }
 
+  /** Observations come to the agent under numbers of which those of another task's are the first. */
+  get foreignObservations(): number {
+    return this.#options.foreignObservations ?? 0;
+  }
+
   /** Whether the observation is in the record, and comes when its time is there. */
   has(seq: number): boolean {
     return this.#observations.some(({ observation }) => observation.seq === seq);
@@ -140,7 +144,7 @@ export class Replay {
   seeMemory(event: MemoryEvent): void {
     const { op, key } = event;
     // Where it leads to other calls, those diverge.
-    if (this.#options.mode === "fast_forward") return;
+    if (this.mode === "fast_forward" || this.isLive) return;
     if (op !== "get" && op !== "list" && op !== "search") return;
     const expected = this.#reads.get(keyOfRead(event))?.shift();
     const given = { op, key, value: event.old };
@@ -171,7 +175,7 @@ export class Replay {
     { start, end }: RecordedCall,
     members: Pick<CallEnd, "state" | "output_digest" | "exit_code">,
   ): DsecError | null {
-    if (end === null || this.#options.mode === "fast_forward") return null;
+    if (end === null || this.mode === "fast_forward") return null;
     const { state, output_digest, exit_code } = end;
     const recorded = { state, output_digest, exit_code };
     const differ = (["state", "output_digest", "exit_code"] as const).filter(
@@ -203,9 +207,28 @@ export class Replay {
     });
   }
 
-  /** Whether the world answers: in a fast-forward, once the record is at its end. */
+  /** The agent ended by itself: before the record did, where it was to go on from its end. */
+  endedEarly(): DsecError | null {
+    const [due] = this.#waiting;
+    if (this.mode !== "continue" || due === undefined) return null;
+    return this.#diverge({
+      what: "call",
+      call: due.start.call,
+      recorded: shownCall(due.start),
+      given: {},
+      members: [],
+      message: `the agent ended before call ${due.start.call} (${nameOf(due.start)}), and so before it could go on live`,
+    });
+  }
+
+  /** Whether the world answers: once the record is at its end, where the agent goes on from there. */
   get isLive(): boolean {
-    return this.#options.mode === "fast_forward" && this.#divergence === null && this.#waiting.length === 0;
+    return this.mode !== "whole" && this.#divergence === null && this.#waiting.length === 0;
+  }
+
+  /** Where the record ends for this replay. */
+  get livePoint(): LivePoint {
+    return livePointOf(this.recording, this.#options.holdAt);
   }
 
   get mode(): ReplayMode {
@@ -217,9 +240,14 @@ export class Replay {
     return this.#diverged.promise;
   }
 
-  /** Rejects at a fast-forward's first divergence: nobody else ends it. */
+  /** Resolves at once, or when whoever looks at the divergence has seen enough: until then nothing is answered. */
+  async looked(signal: AbortSignal): Promise<void> {
+    if (this.#divergence !== null) await Promise.race([this.#looked, aborted(signal)]).catch(() => {});
+  }
+
+  /** Rejects at the first divergence of a replay that goes on live: nobody else ends it. */
   get failed(): Promise<never> {
-    if (this.#options.mode === "whole") return new Promise(() => {});
+    if (this.mode === "whole") return new Promise(() => {});
     return this.#diverged.promise.then((divergence) => Promise.reject(errorOf(divergence)));
   }
 
@@ -266,7 +294,7 @@ export class Replay {
   async #hold(call: RecordedCall, signal: AbortSignal): Promise<void> {
     if (this.#holdAt !== null && call.start.call >= this.#holdAt) {
       this.#holdAt = null;
-      const held = this.#options.onHeld({ call }).then(({ holdAt }) => {
+      const held = this.#options.onHeld({ at: "call", call, divergence: null }).then(({ holdAt }) => {
         this.#holdAt = holdAt;
       });
       await Promise.race([held, aborted(signal)]);
@@ -281,7 +309,7 @@ export class Replay {
     const shown = shownCall(given);
     if (due === undefined) {
       const { length } = this.recording.calls;
-      const message = `call ${this.#begun + 1} (${nameOf(given)}) is one more than the ${length} that were recorded`;
+      const message = `call ${this.#begun + 1} (${nameOf(given)}) is one more than the ${length} that were recorded; --continue-live goes on from there`;
       return this.#diverge({ what: "call", call: null, recorded: null, given: shown, members: [], message });
     }
     const members = differing(due.start, given);
@@ -302,6 +330,8 @@ export class Replay {
   #diverge(divergence: Divergence): DsecError {
     if (this.#divergence === null) {
       this.#divergence = divergence;
+      if (this.mode === "whole")
+        this.#looked = this.#options.onHeld({ at: "divergence", call: null, divergence });
       this.#diverged.resolve(divergence);
       this.#progressed();
     }
@@ -343,31 +373,14 @@ export function recordedError({ code, text, details_json }: CallEnd): DsecError 
   return new DsecError(known, text ?? "", details === undefined ? {} : { details });
 }
 
-/** What a call is recognized by. Bodies and arguments by their digests, in which the order of members is lost. */
-const MATCHED = ["kind", "tool", "via", "where", "method", "url", "passage", "arguments_digest"] as const;
-
-function differing(recorded: CallStart, given: StartMembers): string[] {
-  return MATCHED.filter((name) => recorded[name] !== (given[name] ?? null));
+/** When the agent was told that the call had ended: what a replay said is said again. */
+function toldUs({ told_wall_us, wall_us }: CallEnd): number {
+  return told_wall_us ?? wall_us;
 }
 
-function shownCall(call: StartMembers): { [member: string]: unknown } {
-  const { arguments_json, body } = call;
-  const members = MATCHED.map((name) => [name, call[name] ?? null] as const);
-  const text = body == null ? null : Buffer.from(body).toString("utf8").toWellFormed();
-  return { ...Object.fromEntries(members), arguments_json: arguments_json ?? null, body: text };
-}
-
-function nameOf({ tool, kind, method, url }: StartMembers): string {
-  return tool ?? (url == null ? kind : `${method} ${url.slice(0, 200)}`);
-}
-
-function errorOf(divergence: Divergence): DsecError {
-  const { message, ...details } = divergence;
-  return new DsecError("REPLAY_DIVERGED", `the replay has left the record: ${message}`, { details });
-}
-
+/** Each task has one namespace of its own, and where another task goes on from the record it is that one's. */
 function keyOfRead({ op, namespace, key }: Pick<MemoryEvent, "op" | "namespace" | "key">): string {
-  return `${op} ${namespace} ${key}`;
+  return `${op} ${namespace.startsWith("task:") ? "task" : namespace} ${key}`;
 }
 
 function sameShown(recorded: Shown | null, now: MemoryShown | null): boolean {

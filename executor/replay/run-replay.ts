@@ -20,8 +20,11 @@ import { sandboxId } from "../plan.ts";
 import { runInSandbox } from "../sandbox-run.ts";
 import { Collector } from "../trace/collector.ts";
 import { LiveTrajectories } from "../trace/live.ts";
+import type { Divergence } from "./divergence.ts";
+import { checkReplayable } from "./live-point.ts";
+import { listProcesses, type SandboxProcess } from "./processes.ts";
 import { type Recording, readRecording, recordedSpec, type StreamRecord } from "./recording.ts";
-import { type Divergence, type Held, Replay } from "./replay.ts";
+import { type Held, Replay } from "./replay.ts";
 import { restoreMemory } from "./restore-memory.ts";
 import { unheardMessages } from "./unheard-messages.ts";
 
@@ -34,7 +37,7 @@ export type ReplaySettings = {
   image?: string | undefined;
   /** Number of the call at which the agent is kept waiting; null is none. */
   holdAt: number | null;
-  /** Looks at a sandbox that is kept waiting, and says what then. */
+  /** Looks at a sandbox that is kept waiting, and says what then. After a divergence it ends in any case. */
   onHeld(held: HeldSandbox): Promise<{ next: "end" } | { next: "go on"; holdAt: number | null }>;
   realTime: boolean;
   onProgress(begun: number): void;
@@ -43,7 +46,7 @@ export type ReplaySettings = {
   signal: AbortSignal;
 };
 
-/** A sandbox whose agent waits for the answer to a call. */
+/** A sandbox whose agent waits for an answer. */
 export type HeldSandbox = Held & {
   /** Of its init, in this host's eyes. */
   pid: number;
@@ -52,6 +55,7 @@ export type HeldSandbox = Held & {
   /** So far, and as far as it is recorded. */
   stdout(): Buffer;
   stderr(): Buffer;
+  processes(): SandboxProcess[];
 };
 
 export type ReplayEnd = {
@@ -128,8 +132,9 @@ export async function runReplay(
     const folder = AttemptFolder.create(attempts, held.hold);
 
     const said: Record<"stdout" | "stderr", Uint8Array[]> = { stdout: [], stderr: [] };
-    let pid = 0;
+    const launched = Promise.withResolvers<number>();
     let endedByHand = false;
+    let lastWords: NodeJS.Timeout | undefined;
     const looking = Promise.withResolvers<never>();
     looking.promise.catch(() => {}); // told below
     const replay = new Replay(recording, {
@@ -138,15 +143,22 @@ export async function runReplay(
       realTime: settings.realTime,
       onHeld: async (at) => {
         const namespace = taskNamespace(lease.task_id as TaskId);
+        // An agent may call before its launcher has said that it lives.
+        const pid = await launched.promise;
         const sandbox: HeldSandbox = {
           ...at,
           pid,
           memory: async () => (await services.memory.snapshot(namespace, MEMORY_SHOWN_BYTES))?.json ?? null,
           stdout: () => Buffer.concat(said.stdout),
           stderr: () => Buffer.concat(said.stderr),
+          processes: () => listProcesses(pid),
         };
         try {
           const then = await settings.onHeld(sandbox);
+          if (at.at === "divergence") {
+            lastWords = setTimeout(stop, LAST_WORDS_MS);
+            return NO_HOLD;
+          }
           if (then.next === "go on") return then;
           endedByHand = true;
         } catch (error) {
@@ -157,11 +169,13 @@ export async function runReplay(
       },
       onCall: settings.onProgress,
     });
-    let lastWords: NodeJS.Timeout | undefined;
-    void replay.diverged.then(() => (lastWords = setTimeout(stop, LAST_WORDS_MS)));
-
     const channels = new Channels({
-      ...{ collector, services, gateway: { ...NO_GATEWAY, ...unheardMessages() }, tracesDirectory: join(directory, "traces") },
+      ...{
+        collector,
+        services,
+        gateway: { ...NO_GATEWAY, ...unheardMessages() },
+        tracesDirectory: join(directory, "traces"),
+      },
       exec: { launcher, findImage },
     });
     const ran = await runInSandbox(
@@ -174,7 +188,7 @@ export async function runReplay(
         launcher: {
           launch: async (plan) => {
             const sandbox = await launcher.launch(plan);
-            if (plan.id === sandboxId(lease)) pid = sandbox.pid;
+            if (plan.id === sandboxId(lease)) launched.resolve(sandbox.pid);
             return sandbox;
           },
         },
@@ -196,16 +210,6 @@ export async function runReplay(
   } finally {
     for (const close of opened.reverse()) await close();
   }
-}
-
-/** @throws NOT_REPLAYABLE naming everything that stands in the way */
-export function checkReplayable({ file, obstacles }: Recording): void {
-  if (obstacles.length === 0) return;
-  const [first, ...rest] = obstacles;
-  const more = rest.length === 0 ? "" : `; and ${rest.length} more: ${rest.slice(0, 9).join("; ")}`;
-  throw new DsecError("NOT_REPLAYABLE", `${file} cannot be replayed: ${first}${more}`, {
-    details: { obstacles: obstacles.slice(0, 100) },
-  });
 }
 
 function endOf(
@@ -252,6 +256,8 @@ function leaseOf(recording: Recording, image: string | undefined): Lease {
     ...{ spec, spec_digest: spec_digest ?? digestOf(hash("sha256", "", "buffer")) },
   };
 }
+
+const NO_HOLD = { holdAt: null };
 
 const unreachable = (): never => {
   throw new DsecError("GATEWAY_UNREACHABLE", "a replay has no gateway");

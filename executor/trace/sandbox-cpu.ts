@@ -23,7 +23,7 @@ export class SandboxCpu {
   /** Null where the process is gone, or this kernel tells neither. @param pid of any process of the sandbox */
   static open(pid: number): SandboxCpu | null {
     try {
-      const group = cpuGroupOf(readFileSync(`/proc/${pid}/cgroup`, "utf8"), mounts());
+      const group = groupOf(pid);
       return group === null ? null : new SandboxCpu(group);
     } catch {
       return null;
@@ -62,6 +62,15 @@ export class SandboxCpu {
 }
 
 type CpuGroup = { path: string; version: "v1" | "v2" };
+
+/** Folder of the cgroup that a sandbox's processes are in; null where this host has none. @throws where the process is gone */
+export function groupOfProcess(pid: number): string | null {
+  return groupOf(pid)?.path ?? null;
+}
+
+function groupOf(pid: number): CpuGroup | null {
+  return cpuGroupOf(readFileSync(`/proc/${pid}/cgroup`, "utf8"), mounts());
+}
 
 /**
  * Where the group of a process lies that counts its processors' time; the v1 hierarchy where the host has both.

@@ -145,14 +145,16 @@ function labelOf(text: string): { name: string; value: string } {
 }
 
 async function refuseUnknownArtifacts({ store }: Gateway, keyId: KeyId, spec: TaskSpec): Promise<void> {
-  if (spec.inputs.length === 0) return;
-  const digests = [...new Set(spec.inputs.map((input) => input.artifact as Digest))];
+  const { inputs, continues } = spec;
+  if (inputs.length === 0 && continues === null) return;
+  const named = inputs.map((input) => input.artifact);
+  const digests = [...new Set([...named, ...(continues === null ? [] : [continues.trace])])] as Digest[];
   const unknown = await store.unknownArtifacts(keyId, digests);
   if (unknown.length === 0) return;
   const more = unknown.length > 1 ? ` (and ${unknown.length - 1} more, see details.artifacts)` : "";
   throw new DsecError(
     "ARTIFACT_NOT_FOUND",
-    `inputs name artifact ${unknown[0]}${more}, which this key neither uploaded nor got as an output; upload it first (PUT /v1/artifacts)`,
+    `the task names artifact ${unknown[0]}${more}, which this key neither uploaded nor got as an output; upload it first (PUT /v1/artifacts)`,
     { details: { artifacts: unknown } },
   );
 }

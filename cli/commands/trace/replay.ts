@@ -1,23 +1,20 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { copyFile, lstat } from "node:fs/promises";
-import { createInterface } from "node:readline/promises";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { listFolder, readStart } from "#executor/replay/look.ts";
+import type { Divergence } from "#executor/replay/divergence.ts";
+import { checkReplayable } from "#executor/replay/live-point.ts";
 import { type Recording, readRecording, recordedSpec } from "#executor/replay/recording.ts";
-import type { Divergence } from "#executor/replay/replay.ts";
 import {
-  checkReplayable,
-  type HeldSandbox,
   openReplayHost,
   type ReplayEnd,
   type ReplaySettings,
   runReplay,
 } from "#executor/replay/run-replay.ts";
-import { findGateway } from "../../connection.ts";
+import { connect, findGateway } from "../../connection.ts";
 import { dataFolder } from "../../data-folder.ts";
 import {
   type Command,
@@ -31,8 +28,10 @@ import {
   usageError,
   wholeNumber,
 } from "../../program.ts";
-import { byteCount, paintFor, plainLine } from "../../terminal.ts";
+import { paintFor, plainLine } from "../../terminal.ts";
+import { continueLive } from "../../trace-continuation.ts";
 import { filesBelow, progress } from "../../trace-files.ts";
+import { type HeldState, lookAround, shortLine, stateOf, stateText } from "../../trace-replay-held.ts";
 
 type Options = {
   step?: number;
@@ -40,6 +39,7 @@ type Options = {
   inputs?: string;
   image?: string;
   realTime?: boolean;
+  continueLive?: boolean;
   keep?: string;
   gateway?: string;
   data: string;
@@ -66,6 +66,10 @@ export function define(command: Command): void {
     .option("--image <name>", "image to run in (default: the task's)")
     .option("--real-time", "let calls take as long as they took")
     .option("--keep <file>", "keep the trace of the replay there")
+    .option(
+      "--continue-live",
+      "go on live where the record ends, or from --call or --step on: as a task of a gateway",
+    )
     .addOption(gatewayOption())
     .addOption(dataOption())
     .action(run);
@@ -75,26 +79,41 @@ export function define(command: Command): void {
       "look at its memory and files where it calls for the fifth time",
       "dsec trace replay task.trace --call 5",
     ],
+    ["do anew what it did from its third step on", "dsec trace replay task.trace --step 3 --continue-live"],
   ]);
   command.addHelpText(
     "after",
     `\nThe recorded command runs again in a sandbox of this host, and every call that it makes is answered from the trace:
 nothing it does reaches the world. A call that is not the recorded one, by its place and its arguments, is a divergence:
 it is shown, and the exit code is 1. So it is where outputs or the exit code come out otherwise. With --call or --step the
-agent is kept waiting: on a terminal you can look around and go on, otherwise the state is printed and the sandbox ends.`,
+agent is kept waiting: on a terminal you can look around and go on, otherwise the state is printed and the sandbox ends.
+
+With --continue-live, and only then, something is done in the world: the task is submitted to the gateway anew, its agent is
+given what is recorded, and from there on its calls are made, signed and attested like any other. No recorded call is made
+again. Where the agent leaves the record before, the task ends.`,
   );
 }
 
 async function run(file: string, options: Options): Promise<void> {
   const recording = await readRecording(file);
   checkReplayable(recording);
-  const holdAt = holdOf(recording, options);
+  const call = callOf(recording, options);
+  if (!options.continueLive) return replay(recording, call, options);
+  if (options.realTime) throw usageError("--real-time is of replays that do not go on live");
+  const client = await connect(options);
+  const { inputs } = options;
+  const files = inputs === undefined ? null : await inputFiles(recording, inputs);
+  await continueLive(recording, call, client, { ...options, inputs: files });
+}
+
+async function replay(recording: Recording, holdAt: number | null, options: Options): Promise<void> {
+  const { file } = recording;
   const shown = progress("replaying");
   const stopping = new AbortController();
   const stopListening = onStopSignal((signal) =>
     stopping.abort(new DsecError("CALL_CANCELLED", `ended by ${signal}`)),
   );
-  let held: object | null = null;
+  let held: HeldState | null = null;
   try {
     const settings: ReplaySettings = {
       fetchArtifact: await inputsOf(recording, options),
@@ -106,7 +125,7 @@ async function run(file: string, options: Options): Promise<void> {
       onHeld: async (sandbox) => {
         shown.end();
         if (!options.json && process.stdin.isTTY && process.stdout.isTTY)
-          return lookAround(sandbox, recording);
+          return lookAround(sandbox, recording.calls.length);
         held = await stateOf(sandbox);
         return { next: "end" };
       },
@@ -117,10 +136,9 @@ async function run(file: string, options: Options): Promise<void> {
     const end = await runReplay(recording, host, settings).finally(() => host.close());
     shown.end();
     if (options.json) printJson({ file, ...end, ...(held === null ? {} : { held }) });
-    else if (held !== null) printJson(held);
-    else process.stdout.write(report(file, recording, end));
+    else process.stdout.write(report(recording, end) + (held === null ? "" : stateText(held)));
     const reached = holdAt === null || end.state === "ended";
-    if (!reached) note(`the agent ended before call ${holdAt}`);
+    if (!reached && end.divergence === null) note(`the agent ended before call ${holdAt}`);
     process.exitCode = reached && (end.state === "equal" || end.state === "ended") ? EXIT.done : EXIT.failed;
   } finally {
     shown.end();
@@ -128,7 +146,8 @@ async function run(file: string, options: Options): Promise<void> {
   }
 }
 
-function holdOf(recording: Recording, { call, step }: Options): number | null {
+/** The call that --call or --step names. */
+function callOf(recording: Recording, { call, step }: Options): number | null {
   if (call !== undefined && step !== undefined) throw usageError("name --call or --step, not both");
   const { calls, steps, file } = recording;
   if (call !== undefined) {
@@ -151,14 +170,7 @@ function holdOf(recording: Recording, { call, step }: Options): number | null {
 async function inputsOf(recording: Recording, options: Options): Promise<ReplaySettings["fetchArtifact"]> {
   const { inputs } = recordedSpec(recording);
   if (options.inputs !== undefined) {
-    const files = await filesByContent(options.inputs);
-    const lacking = inputs.find(({ artifact }) => !files.has(artifact as Digest));
-    if (lacking !== undefined) {
-      throw new DsecError(
-        "NOT_FOUND",
-        `no file in ${options.inputs} has the content ${lacking.artifact}, which the task has at ${lacking.mount_path}`,
-      );
-    }
+    const files = await inputFiles(recording, options.inputs);
     return async (digest) => {
       const { Readable } = await import("node:stream");
       return Readable.toWeb(createReadStream(files.get(digest)!)) as ReadableStream<Uint8Array>;
@@ -175,6 +187,18 @@ async function inputsOf(recording: Recording, options: Options): Promise<ReplayS
     new Blob([(await client!.artifacts.get(digest)) as Uint8Array<ArrayBuffer>]).stream();
 }
 
+/** @throws NOT_FOUND where one of the task's inputs is not in the folder */
+async function inputFiles(recording: Recording, folder: string): Promise<Map<Digest, string>> {
+  const files = await filesByContent(folder);
+  const { inputs } = recordedSpec(recording);
+  const lacking = inputs.find(({ artifact }) => !files.has(artifact as Digest));
+  if (lacking === undefined) return files;
+  throw new DsecError(
+    "NOT_FOUND",
+    `no file in ${folder} has the content ${lacking.artifact}, which the task has at ${lacking.mount_path}`,
+  );
+}
+
 async function filesByContent(folder: string): Promise<Map<Digest, string>> {
   const files = new Map<Digest, string>();
   if (!(await lstat(folder).catch(() => null))?.isDirectory()) {
@@ -188,81 +212,9 @@ async function filesByContent(folder: string): Promise<Map<Digest, string>> {
   return files;
 }
 
-/** What can be said of an agent that waits, for a program. */
-async function stateOf({ call: { start, end }, memory, stdout, stderr, pid }: HeldSandbox) {
-  const { call, tool, kind, method, url, arguments_json, step } = start;
-  const memoryJson = await memory();
-  return {
-    call: { call, tool, kind, method, url, arguments_json, step, answer: answerText(end) },
-    memory_json: memoryJson,
-    stdout_base64: stdout().toString("base64"),
-    stderr_base64: stderr().toString("base64"),
-    files: listFolder(pid, "/work"),
-  };
-}
-
-type RecordedEnd = HeldSandbox["call"]["end"];
-
-function answerText(end: RecordedEnd): string | null {
-  if (end === null) return null;
-  const { output_json, body } = end.answer ?? { output_json: null, body: null };
-  return output_json ?? (body === null ? end.text : Buffer.from(body).toString("utf8").toWellFormed());
-}
-
-const SHOWN_CHARS = 4_000;
-
-function shortLine(text: string | null): string {
-  const line = plainLine((text ?? "").slice(0, SHOWN_CHARS));
-  return (text ?? "").length > SHOWN_CHARS ? `${line}…` : line;
-}
-
-/** Asks until the user goes on or ends. */
-async function lookAround(
-  sandbox: HeldSandbox,
-  recording: Recording,
-): Promise<{ next: "end" } | { next: "go on"; holdAt: number | null }> {
-  const { start, end } = sandbox.call;
+function report(recording: Recording, end: ReplayEnd): string {
   const paint = paintFor(process.stdout);
-  const say = (text: string) => process.stdout.write(`${text}\n`);
-  const what = start.tool ?? `${start.method} ${start.url}`;
-  say(`${paint("bold", `call ${start.call} of ${recording.calls.length}`)}: ${plainLine(what)}`);
-  say(`  asks    ${shortLine(start.arguments_json)}`);
-  say(`  answer  ${end === null ? "not recorded" : `${end.state}: ${shortLine(answerText(end))}`}`);
-  const prompt = createInterface({ input: process.stdin, output: process.stdout });
-  try {
-    for (;;) {
-      const [word = "", ...rest] = (await prompt.question(PROMPT)).trim().split(/\s+/);
-      const path = rest.join(" ") || "/work";
-      try {
-        if (word === "n") return { next: "go on", holdAt: start.call + 1 };
-        if (word === "c") return { next: "go on", holdAt: null };
-        if (word === "q") return { next: "end" };
-        if (word === "m") say(shortLine(await sandbox.memory()));
-        else if (word === "o") say(shortLine(sandbox.stdout().toString("utf8")));
-        else if (word === "ls") for (const entry of listFolder(sandbox.pid, path)) say(entryLine(entry));
-        else if (word === "cat") say(shortLine(readStart(sandbox.pid, path, SHOWN_CHARS).toString("utf8")));
-        else say("n: next call, c: to the end, m: memory, o: output so far, ls PATH, cat PATH, q: quit");
-      } catch (error) {
-        if (!(error instanceof DsecError)) throw error;
-        say(plainLine(error.message));
-      }
-    }
-  } finally {
-    prompt.close();
-  }
-}
-
-const PROMPT = "[n]ext [c]ontinue [m]emory [o]utput ls cat [q]uit> ";
-
-function entryLine({ name, kind, size, target }: ReturnType<typeof listFolder>[number]): string {
-  const shown =
-    kind === "directory" ? "/" : kind === "link" ? ` -> ${plainLine(target ?? "")}` : `  ${byteCount(size)}`;
-  return `${plainLine(name)}${shown}`;
-}
-
-function report(file: string, recording: Recording, end: ReplayEnd): string {
-  const paint = paintFor(process.stdout);
-  const name = plainLine(file);
+  const name = plainLine(recording.file);
   const { answered, unused } = end.calls;
   const calls = `${answered} of ${recording.calls.length} calls answered from the trace`;
   if (end.divergence !== null)

@@ -1,102 +1,24 @@
 /** Agents that run in real sandboxes against real upstreams, and then again against nothing but their traces. */
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { LIMITS } from "#core/limits.ts";
-import type { TaskRequest } from "#core/wire/tasks.ts";
-import type { Executor } from "#executor/main.ts";
+import { importImage } from "#executor/images/import.ts";
+import { ImageStore } from "#executor/images/store.ts";
 import { listFolder, readStart } from "#executor/replay/look.ts";
 import { type Recording, readRecording } from "#executor/replay/recording.ts";
-import {
-  openReplayHost,
-  type ReplayEnd,
-  type ReplayHost,
-  type ReplaySettings,
-  runReplay,
-} from "#executor/replay/run-replay.ts";
-import { dsec } from "#test/cli/dsec.ts";
-import { eventually, Rig } from "#test/executor/executor-under-test.ts";
-import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
+import type { HeldSandbox, ReplaySettings } from "#executor/replay/run-replay.ts";
+import { eventually } from "#test/executor/executor-under-test.ts";
+import { Replays } from "./replays.ts";
 
-let proxy: TestProxy;
-let rig: Rig;
-let executor: Executor;
-let url: string;
-let port: number;
-let folder: string;
-let effects = 0;
-let host: ReplayHost;
+let replays: Replays;
 beforeAll(async () => {
-  host = await openReplayHost();
-  folder = await mkdtemp(join(tmpdir(), "dsec-replays-"));
-  proxy = await openTestProxy();
-  // Never the same answer twice: what comes out of a replay can only have come from its trace.
-  ({ url, port } = await proxy.serve(async (request, response) => {
-    for await (const _part of request);
-    effects++;
-    if (request.url === "/long") response.end("x".repeat(LIMITS.recordedAnswerBytes + 1));
-    else if (request.url === "/down") response.writeHead(503).end("down");
-    else if (request.url === "/hang") setTimeout(() => response.end("late"), 2_000);
-    else response.writeHead(200, { "content-type": "application/json" }).end(`{"effect": ${effects}.0}`);
-  }));
-  rig = await Rig.open(proxy.gateway);
-  executor = await rig.start();
+  replays = await Replays.open();
 });
-afterAll(async () => {
-  await host?.close();
-  await rig?.[Symbol.asyncDispose]();
-  await proxy?.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterAll(() => replays?.[Symbol.asyncDispose]());
 
-/** Runs an agent and reads its trace. */
-async function recorded(
-  script: string,
-  request: Partial<TaskRequest> = {},
-  meanwhile: (taskId: string) => Promise<void> = async () => {},
-): Promise<{ recording: Recording; stdout: string; stderr: string; taskId: string }> {
-  const submitted = await rig.submit({
-    ...{ command: ["sh", "-c", script], policy: reach(port), timeout_ms: 60_000 },
-    ...{ tools: toolsOf(), ...request },
-  });
-  await meanwhile(submitted.id);
-  const { task, stdout, stderr } = await rig.finished(submitted.id);
-  const answer = await rig.client.send("GET", `/v1/tasks/${task.id}/trace`);
-  const file = join(folder, `${task.id}.trace`);
-  await writeFile(file, new Uint8Array(await answer.arrayBuffer()));
-  const recording = await readRecording(file);
-  return { recording, stdout: stdout.toString(), stderr: stderr.toString(), taskId: task.id };
-}
-
-/** Runs it again. Nothing may reach the upstream meanwhile. */
-async function replayed(recording: Recording, settings: Partial<ReplaySettings> = {}): Promise<ReplayEnd> {
-  const before = effects;
-  const end = await runReplay(recording, host, {
-    fetchArtifact: () => Promise.reject(new Error("no inputs here")),
-    imagesOf: folder,
-    holdAt: null,
-    onHeld: () => Promise.reject(new Error("nothing is to be held")),
-    realTime: false,
-    onProgress: () => {},
-    signal: new AbortController().signal,
-    ...settings,
-  });
-  expect(effects, "effects of a replay").toBe(before);
-  return end;
-}
-
-const toolsOf = (): TaskRequest["tools"] => [
-  { name: "act", kind: "http", method: "POST", url: `${url}/act` },
-  { name: "look", kind: "http", url: `${url}/look/{id}`, read_only: true },
-  { name: "down", kind: "http", url: `${url}/down` },
-  { name: "hang", kind: "http", url: `${url}/hang`, timeout_ms: 300 },
-  { name: "hang_default", kind: "http", url: `${url}/hang`, timeout_ms: 300, fallback: { nothing: null } },
-  { name: "now", kind: "exec", command: ["date", "+%N"] },
-  { name: "broken", kind: "exec", command: ["sh", "-c", "echo why >&2; exit 3"] },
-  { name: "absent", kind: "exec", command: ["/no/such/program"] },
-  { name: "here", kind: "exec", where: "sandbox", command: ["sh", "-c", "cat mark; cat", "sh"] },
-];
+const recorded = (...given: Parameters<Replays["recorded"]>) => replays.recorded(...given);
+const replayed = (recording: Recording, settings: Partial<ReplaySettings> = {}) =>
+  replays.replayed(recording, settings);
 
 const equal = { state: "equal", divergence: null, differences: [] };
 
@@ -109,9 +31,9 @@ dsec-tool exec --tool look --input '{"id":"a/b"}'
 curl -s --unix-socket $DSEC_SOCKET --json '{"input":{"id":"8"}}' http://dsec/v1/tools/look; echo
 curl -s --unix-socket $DSEC_SOCKET --json '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"act","arguments":{}}}' http://dsec/mcp; echo
 for tool in down hang hang_default now broken absent here nowhere; do dsec-tool exec --tool $tool; echo "$tool: $?"; done
-dsec-tool api-call --url ${url}/post --body hello --header 'x-a: b'; echo
+dsec-tool api-call --url ${replays.url}/post --body hello --header 'x-a: b'; echo
 dsec-tool api-call --url http://127.0.0.1:1/; echo $?
-curl -s --noproxy '' -d body ${url}/by-curl; echo
+curl -s --noproxy '' -d body ${replays.url}/by-curl; echo
 curl -s --noproxy '' -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:1/refused
 python3 - <<'EOF'
 import os, random, dsec
@@ -143,7 +65,9 @@ if [ "\${DSEC_REPLAY-}" = 1 ]; then dsec-tool exec --tool act --input '{"a":1}';
   const end = await replayed(recording);
   expect(end).toMatchObject({ state: "diverged", calls: { answered: 5, unused: [] } });
   expect(end.divergence).toMatchObject({ what: "call", call: null, recorded: null, given: { tool: "act" } });
-  expect(end.divergence!.message).toBe("call 6 (act) is one more than the 5 that were recorded");
+  expect(end.divergence!.message).toBe(
+    "call 6 (act) is one more than the 5 that were recorded; --continue-live goes on from there",
+  );
 });
 
 test("the order of members is no difference, and a value is: it is shown, and nothing is answered after it", async () => {
@@ -209,11 +133,11 @@ dsec-tool observe
     {},
     async (taskId) => {
       const inject = (content: unknown) =>
-        rig.client.ok("POST", `/v1/tasks/${taskId}/observations`, { content });
-      await rig.begun(taskId);
+        replays.rig.client.ok("POST", `/v1/tasks/${taskId}/observations`, { content });
+      await replays.rig.begun(taskId);
       await inject({ said: 1.5 });
       await eventually(async () => {
-        const { items } = await rig.client.ok<{ items: { seq: number }[] }>(
+        const { items } = await replays.rig.client.ok<{ items: { seq: number }[] }>(
           "GET",
           `/v1/tasks/${taskId}/receipts`,
         );
@@ -253,9 +177,9 @@ dsec-tool memory set left 2; dsec-tool memory get left
 `,
     { retries: 1 },
     async (taskId) => {
-      await rig.begun(taskId);
-      await executor.close();
-      executor = await rig.start();
+      await replays.rig.begun(taskId);
+      await replays.executor.close();
+      replays.executor = await replays.rig.start();
     },
   );
   expect(stdout).toBe('{"n":[1.0,"ü"]}\n2\n');
@@ -263,19 +187,21 @@ dsec-tool memory set left 2; dsec-tool memory get left
   expect(await replayed(recording)).toMatchObject(equal);
 });
 
-test("an agent is kept waiting at a call, where its memory and files can be looked at and links lead nowhere", async () => {
+test("an agent is kept waiting at a call, where its memory, files and processes can be looked at and links lead nowhere", async () => {
   const { recording } = await recorded(`
 dsec-tool memory set plan '{"n":1.0}' > /dev/null
 echo content > file; mkdir sub; ln -s /etc/shadow link; mkfifo pipe
+cp /bin/sleep 'sub/) R (1'; 'sub/) R (1' 1000 &
 dsec-tool exec --tool act --input '{"a":1}'
 dsec-tool exec --tool act --input '{"a":2}'
+kill $!
 `);
   const at: number[] = [];
   const end = await replayed(recording, {
     holdAt: 1,
-    onHeld: async ({ call, pid, memory, stdout }) => {
-      at.push(call.start.call);
-      if (call.start.call === 1) return { next: "go on", holdAt: 2 };
+    onHeld: async ({ call, pid, memory, stdout, processes }) => {
+      at.push(call!.start.call);
+      if (call!.start.call === 1) return { next: "go on", holdAt: 2 };
       expect(JSON.parse((await memory())!)).toEqual({ plan: { n: 1 } });
       expect(stdout().toString()).toBe(`${recording.calls[0]!.end!.answer!.output_json}\n`);
       expect(listFolder(pid, "/work").map(({ name, kind }) => `${name} ${kind}`)).toEqual([
@@ -285,11 +211,79 @@ dsec-tool exec --tool act --input '{"a":2}'
       for (const path of ["/work/link", "/work/pipe", "/work/../etc/shadow", "/work/absent"]) {
         expect(() => readStart(pid, path, 100), path).toThrow(/is a link to|neither file|without|not there/);
       }
+      const [init, agent] = processes();
+      expect(init).toMatchObject({ pid: 1, parent_pid: 0 });
+      expect(agent).toMatchObject({ parent_pid: 1, name: "sh", command: ["sh", "-c", expect.any(String)] });
+      // Its name says that it runs, and as a child of init.
+      expect(processes().find(({ name }) => name === ") R (1")).toMatchObject({
+        ...{ parent_pid: agent!.pid, state: "S", command: ["sub/) R (1", "1000"] },
+      });
       return { next: "end" };
     },
   });
   expect(at).toEqual([1, 2]);
   expect(end).toMatchObject({ state: "ended", differences: [] });
+});
+
+test("an agent that has left the record waits until somebody has looked at it, and its replay's trace says what of", async () => {
+  const { recording } = await recorded(`
+n=1; [ "\${DSEC_REPLAY-}" = 1 ] && n=2
+dsec-tool exec --tool act --input '{"a":1}'
+dsec-tool step begin second
+dsec-tool exec --tool act --input '{"n":'$n'}'
+`);
+  const kept = join(replays.folder, "kept.trace");
+  let held: HeldSandbox | null = null;
+  const end = await replayed(recording, {
+    keep: (path) => copyFile(path, kept),
+    onHeld: async (sandbox) => {
+      held = sandbox;
+      // It was not answered yet, so its program is there.
+      expect(sandbox.processes().map(({ name }) => name)).toContain("dsec-tool");
+      return { next: "end" };
+    },
+  });
+  expect(held).toMatchObject({ at: "divergence", call: null, divergence: { call: 2 } });
+  expect(end.state).toBe("diverged");
+  const again = await readRecording(kept);
+  expect(again.header).toMatchObject({
+    replayed_from_digest: recording.digest,
+    ...{ replayed_until_call: 3, replayed_until_step: 1 },
+    told_wall_us: recording.header.started_wall_us,
+  });
+  expect(again.calls.map(({ end }) => [end!.replayed, end!.told_wall_us, end!.code])).toEqual([
+    [true, recording.calls[0]!.end!.wall_us, null],
+    [null, null, "REPLAY_DIVERGED"],
+  ]);
+  expect(again.obstacles).toEqual([expect.stringContaining("left its record at call 3 (act)")]);
+});
+
+test("calls take as long as they took where that is asked for", async () => {
+  const { recording } = await recorded("dsec-tool exec --tool slow");
+  const kept = join(replays.folder, "slow.trace");
+  const settings = { keep: (path: string) => copyFile(path, kept), realTime: true };
+  expect(await replayed(recording, settings)).toMatchObject(equal);
+  const [{ start, end }] = (await readRecording(kept)).calls as [Recording["calls"][number]];
+  const recordedUs = recording.calls[0]!.end!.duration_us;
+  expect(recordedUs).toBeGreaterThan(290_000);
+  // A timer counts whole milliseconds from when its turn of the event loop began.
+  expect(end!.t_us - start.t_us).toBeGreaterThan(recordedUs - 5_000);
+});
+
+test("an agent runs again in another image, and what comes out otherwise is said", async () => {
+  const { recording } = await recorded(
+    "cat /etc/marker 2> /dev/null || echo none; dsec-tool exec --tool act",
+  );
+  const root = join(replays.folder, "root");
+  for (const path of ["bin", "etc"]) await mkdir(join(root, path), { recursive: true });
+  await copyFile("/bin/busybox", join(root, "bin/busybox"));
+  for (const name of ["sh", "cat", "echo"]) await symlink("busybox", join(root, "bin", name));
+  await writeFile(join(root, "etc/marker"), "from the image\n");
+  await importImage(await ImageStore.open(replays.folder), root, { name: "tiny" });
+  const end = await replayed(recording, { image: "tiny" });
+  expect(end).toMatchObject({ state: "different", calls: { answered: 1 }, divergence: null });
+  expect(end.differences.map(({ what }) => what)).toEqual(["stdout"]);
+  await expect(replayed(recording, { image: "absent" })).rejects.toMatchObject({ code: "IMAGE_NOT_FOUND" });
 });
 
 test("what a trace does not have is said before anything runs", async () => {
@@ -298,53 +292,8 @@ test("what a trace does not have is said before anything runs", async () => {
     code: "NOT_REPLAYABLE",
     message: expect.stringContaining("its level is error_only, which keeps no answers"),
   });
-  const long = await recorded(`dsec-tool api-call --url ${url}/long > /dev/null; dsec-tool exec --tool act`);
+  const long = await recorded(
+    `dsec-tool api-call --url ${replays.url}/long > /dev/null; dsec-tool exec --tool act`,
+  );
   expect(long.recording.obstacles).toEqual([expect.stringContaining("call 1 was not kept")]);
-});
-
-test("dsec trace replay says that an agent did the same again, where it did not, and how it stands at a call", async () => {
-  const { recording } = await recorded(`
-dsec-tool exec --tool act --input '{"a":1}'
-dsec-tool memory set plan 1.0
-dsec-tool exec --tool act --input '{"a":2}'
-`);
-  const { file } = recording;
-  const same = await dsec(["trace", "replay", file]);
-  expect([same.code, same.stdout.toString()]).toEqual([
-    0,
-    `✓ equal ${file}: 2 of 2 calls answered from the trace, outputs equal\n`,
-  ]);
-  const held = await dsec(["trace", "replay", file, "--call", "2"]);
-  expect([held.code, JSON.parse(held.stdout.toString())]).toMatchObject([
-    0,
-    {
-      call: {
-        call: 2,
-        tool: "act",
-        arguments_json: '{"a":2}',
-        answer: recording.calls[1]!.end!.answer!.output_json,
-      },
-      memory_json: '{"plan":1.0}',
-      files: [],
-    },
-  ]);
-  const absent = await dsec(["trace", "replay", file, "--call", "3"]);
-  expect([absent.code, absent.stderr]).toEqual([1, expect.stringContaining("has no call 3; it has 2")]);
-});
-
-test("dsec trace replay shows a divergence and what differs", async () => {
-  const { recording } = await recorded(`
-n=1; [ "\${DSEC_REPLAY-}" = 1 ] && n=2
-dsec-tool exec --tool look --input '{"id":"'$n'"}'
-`);
-  const { code, stdout } = await dsec(["trace", "replay", recording.file]);
-  expect(code).toBe(1);
-  const lines = stdout
-    .toString()
-    .split("\n")
-    .map((line) => line.trim());
-  expect(lines[0]).toBe(`✗ diverged ${recording.file}: 0 of 1 calls answered from the trace`);
-  expect(lines).toContain("call 1 was look, and now it is look: arguments_digest differ");
-  expect(lines).toContain(`arguments_json: recorded ${JSON.stringify('{"id":"1"}')}`);
-  expect(lines).toContain(`now      ${JSON.stringify('{"id":"2"}')}`);
 });
