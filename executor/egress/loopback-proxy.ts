@@ -5,6 +5,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Allowed, Decision, Denied } from "#core/policy/decide.ts";
@@ -75,9 +76,16 @@ export class LoopbackProxy {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Ends every connection, and with it every call that was made for one. */
+  /**
+   * Ends every connection, and with it every call that was made for one. Of a sandbox that has ended, the ends of its
+   * connections are there to be read: a client that was done is no client that broke off.
+   */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve));
+    await Promise.race([
+      Promise.all([...this.#sockets].map(ended)),
+      sleep(LIMITS.egressCloseMs, undefined, { ref: false }),
+    ]);
     for (const socket of this.#sockets) socket.destroy();
     await closed;
   }
@@ -244,4 +252,11 @@ function hasBody(request: IncomingMessage): boolean {
 function switchingProtocols(headers: Fields): string {
   const fields: Fields = [["Connection", "Upgrade"], ["Upgrade", "websocket"], ...forwardedAnswer(headers)];
   return `HTTP/1.1 101 Switching Protocols\r\n${fields.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;
+}
+
+async function ended(socket: Duplex): Promise<void> {
+  if (socket.readableEnded || socket.destroyed) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  for (const event of ["end", "close"]) socket.once(event, resolve);
+  await promise;
 }

@@ -44,6 +44,8 @@ export class DirectCalls implements CallPort {
   readonly calls: EgressCall[] = [];
   readonly bodies: Buffer[] = [];
   readonly tunnels: Target[] = [];
+  /** What the tunnels lead to. */
+  readonly connections: Duplex[] = [];
   readonly denials: Denied[] = [];
   /** Aborted because the client left. */
   cancelled = 0;
@@ -90,6 +92,7 @@ export class DirectCalls implements CallPort {
     this.tunnels.push(target);
     const socket = connect(target.port, addressOf(target.host.text));
     await once(socket, "connect");
+    this.connections.push(socket);
     return socket;
   }
 

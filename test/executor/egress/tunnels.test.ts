@@ -66,6 +66,21 @@ describe("tunnels", () => {
     expect(proxy.calls.calls).toEqual([]);
   });
 
+  test("a client that ended just before its sandbox did has had its whole connection", async () => {
+    const tls = await secured(await tunnel(`opaque.test:${opaque}`), {
+      servername: "opaque.test",
+      ca: under.upstreamAuthority.certificate,
+    });
+    tls.write(`GET / HTTP/1.1\r\nHost: opaque.test:${opaque}\r\n\r\n`);
+    await until(tls, /unopened\n/);
+    tls.end();
+    await once(tls, "finish");
+    await proxy.proxy.close();
+    const [connection] = proxy.calls.connections;
+    if (!connection!.closed) await once(connection!, "close");
+    expect(connection!.writableFinished).toBe(true);
+  });
+
   test("a ClientHello may come byte by byte, and together with the CONNECT", async () => {
     const hello = await helloFor("opaque.test");
     const slow = await tunnel(`opaque.test:${opaque}`);
