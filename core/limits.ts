@@ -114,6 +114,8 @@ export const LIMITS = {
   /** A writer ends a block here, or where it has this many bytes compressed: a seek reads and hashes those of one block. */
   traceBlockGoalBytes: 1536 * 1024,
   traceFrameGoalBytes: 256 * 1024,
+  /** Blocks of a flush that are together no larger share a frame. */
+  traceSharedFrameBytes: 128 * 1024,
   /** Messages or texts in one list of an event: each takes far more memory than bytes in a file. */
   traceListItems: 65_536,
   /** Events that a writer holds before it writes them by itself. */

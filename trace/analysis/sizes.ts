@@ -19,19 +19,26 @@ export class SizeAnalysis {
   readonly #tools = new Map<string, { calls: number; in_bytes: number; out_bytes: number }>();
 
   async add(segment: TraceSegment, calls: readonly CallFacts[]): Promise<void> {
-    for (const { section, events, bytes } of segment.blocks) {
-      const row = this.#sections.get(section)!;
-      row.blocks++;
-      row.events += events;
-      row.file_bytes += bytes;
-    }
+    const unpacked = new Map<Section, number>();
     for (const section of SECTIONS) {
-      const row = this.#sections.get(section)!;
+      let sectionBytes = 0;
       for await (const batch of segment.batches({ sections: [section] })) {
         for (const { type, bytes } of batch) {
-          row.event_bytes += bytes.length;
+          sectionBytes += bytes.length;
           this.#event(type, bytes.length);
         }
+      }
+      unpacked.set(section, sectionBytes);
+      this.#sections.get(section)!.event_bytes += sectionBytes;
+    }
+    for (const blocks of Map.groupBy(segment.blocks, ({ offset }) => offset).values()) {
+      // what small sections share is theirs by what they have unpacked
+      const all = blocks.reduce((sum, { section }) => sum + unpacked.get(section)!, 0);
+      for (const { section, events, bytes } of blocks) {
+        const row = this.#sections.get(section)!;
+        row.blocks++;
+        row.events += events;
+        row.file_bytes += Math.round((bytes * unpacked.get(section)!) / all);
       }
     }
     for (const call of calls) {

@@ -1,10 +1,10 @@
-/** What a zstd frame holds: Trace with one Block, whose places stand in lists before the rest of its events. */
+/** What a zstd frame holds: Trace with a Block of one section or of several, whose places stand in lists before the rest of its events. */
 import { LIMITS } from "#core/limits.ts";
 import { type Section, sectionOf } from "#trace/events/event.ts";
 import { type Peeked, peekBody } from "#trace/events/peek.ts";
 import { type EventPlace, placeBytes, writePlace } from "#trace/events/place.ts";
 import { unzigzag, varintBytes, WireReader, writeVarint, zigzag } from "#trace/events/wire.ts";
-import { type BlockHeader, sectionNumber, sectionOfNumber } from "./block-header.ts";
+import { type BlockFacts, type BlockHeader, sectionNumber, sectionOfNumber } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import { corruptAt, type Place, placed, unsupportedAt } from "./frames.ts";
 
@@ -46,12 +46,6 @@ export function encodeBlock(section: Section, { seqs, times, wallSkews, bodies }
   return bytes;
 }
 
-/** What header and index say of a block's events. */
-export type BlockFacts = Pick<
-  BlockHeader,
-  "section" | "first_seq" | "last_seq" | "first_t_us" | "last_t_us" | "events"
->;
-
 /** A block whose places have been read and judged, and whose events are gone through one after another. */
 export class OpenBlock {
   readonly seqs: readonly number[];
@@ -71,7 +65,7 @@ export class OpenBlock {
     this.#left = facts.events;
     try {
       if (reader.varint() !== BLOCKS_TAG || reader.delimited() !== content.length) {
-        throw corruptAt(place, "the frame's content is not one block");
+        throw corruptAt(place, "the content is not one block");
       }
       if (reader.varint() !== SECTION_TAG || sectionOfNumber(reader.varint(), place) !== facts.section) {
         throw corruptAt(place, `the block is not of section ${facts.section}, as its header says`);
@@ -189,18 +183,45 @@ export function decodeBlock(
   }
 }
 
+/** Of the frame's content that of the block at this place in its header's list. */
+export function blockIn(
+  content: Uint8Array,
+  { blocks }: Pick<BlockHeader, "blocks">,
+  at: number,
+  place: Place,
+): Uint8Array {
+  if (blocks.length === 1) return content;
+  const reader = new WireReader(content);
+  let start = 0;
+  try {
+    for (let block = 0; block <= at; block++) {
+      start = reader.at;
+      if (start === content.length)
+        throw corruptAt(place, "the frame has fewer blocks than its header names");
+      if (reader.varint() !== BLOCKS_TAG) throw corruptAt(place, "the frame's content is not blocks");
+      reader.at = reader.delimited();
+    }
+  } catch (cause) {
+    throw placed(cause, place);
+  }
+  if (at === blocks.length - 1 && reader.at !== content.length) {
+    throw corruptAt(place, "the frame has more blocks than its header names");
+  }
+  return content.subarray(start, reader.at);
+}
+
 /** The zstd frame's content, no larger than its header said. */
 export function unpack(frame: Uint8Array, header: BlockHeader, place: Place, engine: Engine): Uint8Array {
   let content: Uint8Array;
   try {
     content = engine.decompress(frame, header.uncompressed_bytes);
   } catch (cause) {
-    throw corruptAt(place, `the block does not unpack: ${(cause as Error).message}`, cause);
+    throw corruptAt(place, `the frame does not unpack: ${(cause as Error).message}`, cause);
   }
   if (content.length !== header.uncompressed_bytes) {
     throw corruptAt(
       place,
-      `the block unpacks to ${content.length} bytes, its header says ${header.uncompressed_bytes}`,
+      `the frame unpacks to ${content.length} bytes, its header says ${header.uncompressed_bytes}`,
     );
   }
   return content;

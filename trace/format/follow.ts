@@ -3,7 +3,7 @@ import { LIMITS } from "#core/limits.ts";
 import { EventChain } from "#trace/events/chain.ts";
 import { decodeEvent, rawDigest } from "#trace/events/codec.ts";
 import type { TraceEvent } from "#trace/events/event.ts";
-import { decodeBlock, type RawEvent, unpack } from "./block.ts";
+import { blockIn, decodeBlock, type RawEvent, unpack } from "./block.ts";
 import { decodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import {
@@ -55,19 +55,22 @@ export async function* followTrajectory(
       yield { kind: "header", header };
     } else if (magic === BLOCK_FRAME) {
       if (header === null || chain === null) throw corruptAt(place, "no file header is before the block");
-      const block = decodeBlockHeader(payload, place);
-      const frame = await input.take(block.compressed_bytes);
+      const blocks = decodeBlockHeader(payload, place);
+      const frame = await input.take(blocks.compressed_bytes);
       if (frame === null) return;
-      checkFrame(frame, block, place, engine);
+      checkFrame(frame, blocks, place, engine);
       const all = { fromSeq: 1, toSeq: Number.MAX_SAFE_INTEGER };
-      const content = unpack(frame, block, place, engine);
-      flush.push(...decodeBlock(content, block, place, all));
+      const content = unpack(frame, blocks, place, engine);
+      for (const [at, facts] of blocks.blocks.entries()) {
+        for (const event of decodeBlock(blockIn(content, blocks, at, place), facts, place, all))
+          flush.push(event);
+      }
       engine.release(content);
-      if (block.chain_digest === null) continue;
+      if (blocks.chain_digest === null) continue;
       flush.sort((a, b) => a.seq - b.seq);
       for (const { bytes } of flush) chain.add(bytes);
-      if (digestOf(chain.head) !== block.chain_digest) {
-        throw corruptAt(place, `the chain breaks at event ${block.chain_seq} or before it`);
+      if (digestOf(chain.head) !== blocks.chain_digest) {
+        throw corruptAt(place, `the chain breaks at event ${blocks.chain_seq} or before it`);
       }
       const { started_wall_us } = header;
       yield { kind: "events", events: flush.map(({ bytes }) => decodeEvent(bytes, started_wall_us)) };

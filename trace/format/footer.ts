@@ -1,11 +1,9 @@
-import type { Digest } from "#core/ids.ts";
-import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { encodeMessage } from "#trace/events/codec.ts";
-import { SECTIONS, type Section } from "#trace/events/event.ts";
+import { SECTIONS } from "#trace/events/event.ts";
 import { PLANS } from "#trace/events/plans.ts";
 import { unzigzag, WireReader } from "#trace/events/wire.ts";
-import { sectionNumber } from "./block-header.ts";
+import { type BlockFacts, listsOf } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import {
   concatBytes,
@@ -21,27 +19,19 @@ import {
 } from "./frames.ts";
 
 /** Where a block is, and what is in it. */
-export type BlockPlace = {
-  section: Section;
-  /** From the segment's first byte to the block header's frame. */
+export type BlockPlace = BlockFacts & {
+  /** From the segment's first byte to the block header's frame, which small blocks of a flush share. */
   offset: number;
-  /** From there to the next block or the segment's end. */
+  /** From there to the next block header or the segment's end. */
   bytes: number;
-  first_seq: number;
-  last_seq: number;
-  first_t_us: number;
-  last_t_us: number;
-  events: number;
 };
 
 /** Footer of proto/trace.proto, its lists turned into one entry for each block. */
 export type Footer = {
   segment_bytes: number;
-  events: number;
-  chain_digest: Digest;
-  header_digest: Digest;
-  previous_digest: Digest;
   ended_t_us: number;
+  /** Of all blocks. */
+  events: number;
   blocks: BlockPlace[];
   steps: SeqIndex;
   calls: SeqIndex;
@@ -53,30 +43,39 @@ export interface SeqIndex {
   seqOf(number: number): number | null;
 }
 
-export type NewFooter = Omit<Footer, "blocks" | "steps" | "calls"> & {
+/** SHA-256 of the payloads of the file header's frame and of the last block header's; without blocks the former twice. */
+export type Ends = { header: Uint8Array; last: Uint8Array };
+
+export type NewFooter = Pick<Footer, "segment_bytes" | "ended_t_us"> & {
   blocks: Omit<BlockPlace, "bytes">[];
   step_seqs: number[];
   call_seqs: number[];
 };
 
 /** The payload of a sealed segment's last frame. */
-export function encodeFooter(footer: NewFooter, engine: Engine): Uint8Array {
+export function encodeFooter(footer: NewFooter, ends: Ends, engine: Engine): Uint8Array {
   const { blocks, step_seqs, call_seqs, ...members } = footer;
   const message = encodeMessage("Footer", {
     ...members,
-    sections: blocks.map(({ section }) => sectionNumber(section)),
+    ...listsOf(blocks),
     offset_deltas: blocks.map(({ offset }, at) => offset - (blocks[at - 1]?.offset ?? 0)),
-    first_seqs: blocks.map(({ first_seq }) => first_seq),
-    last_seqs: blocks.map(({ last_seq }) => last_seq),
-    first_t_us: blocks.map(({ first_t_us }) => first_t_us),
-    last_t_us: blocks.map(({ last_t_us }) => last_t_us),
-    event_counts: blocks.map(({ events }) => events),
     step_seq_steps: stepsOf(step_seqs),
     call_seq_steps: stepsOf(call_seqs),
   });
   const length = new Uint8Array(4);
   new DataView(length.buffer).setUint32(0, message.length, true);
-  return concatBytes([message, engine.sha256(message), length, FOOTER_MAGIC]);
+  return concatBytes([message, digestOfFooter(message, ends, engine), length, FOOTER_MAGIC]);
+}
+
+/** Whether the footer is as it was written, for the segment that has these ends. */
+export function isFooterOf(payload: Uint8Array, ends: Ends, engine: Engine): boolean {
+  const length = payload.length - TRAILER_BYTES;
+  const digest = digestOfFooter(payload.subarray(0, length), ends, engine);
+  return sameBytes(digest, payload.subarray(length, length + 32));
+}
+
+function digestOfFooter(message: Uint8Array, { header, last }: Ends, engine: Engine): Uint8Array {
+  return engine.sha256(concatBytes([header, last, message]));
 }
 
 /** The length of the footer's frame payload, from the trailer that ends it; null where this is no trailer. */
@@ -88,27 +87,20 @@ export function footerPayloadBytes(trailer: Uint8Array): number | null {
 
 /**
  * Believes nothing that the lists say before they agree with each other: blocks lie one after another within the segment,
- * and those of a section have growing numbers.
+ * and those of a section have growing numbers. `isFooterOf` says whether it was written for a segment.
  * @throws TRACE_CORRUPT, TRACE_UNSUPPORTED
  */
-export function decodeFooter(payload: Uint8Array, place: Place, engine: Engine): Footer {
+export function decodeFooter(payload: Uint8Array, place: Place): Footer {
   const length = payload.length - TRAILER_BYTES;
   if (length < 0 || footerPayloadBytes(payload) !== payload.length) {
     throw corruptAt(place, "the footer's length is not that of its frame");
   }
-  const message = payload.subarray(0, length);
-  if (!sameBytes(engine.sha256(message), payload.subarray(length, length + 32))) {
-    throw corruptAt(place, "the footer is not the one that was written: its SHA-256 differs");
-  }
   try {
-    const raw = readFooter(message);
+    const raw = readFooter(payload.subarray(0, length));
     const blocks = blocksOf(raw, place);
     return {
-      ...{ segment_bytes: raw.segment_bytes, events: raw.events, ended_t_us: raw.ended_t_us },
-      chain_digest: digestField(raw.chain_digest, "chain_digest"),
-      header_digest: digestField(raw.header_digest, "header_digest"),
-      previous_digest: digestField(raw.previous_digest, "previous_digest"),
-      blocks,
+      ...{ segment_bytes: raw.segment_bytes, ended_t_us: raw.ended_t_us, blocks },
+      events: raw.event_counts.reduce((sum, events) => sum + events, 0),
       steps: new PackedIndex(raw.step_seq_steps),
       calls: new PackedIndex(raw.call_seq_steps),
     };
@@ -150,11 +142,7 @@ function stepsOf(seqs: readonly number[]): number[] {
 
 type Raw = {
   segment_bytes: number;
-  events: number;
   ended_t_us: number;
-  chain_digest: Uint8Array;
-  header_digest: Uint8Array;
-  previous_digest: Uint8Array;
   sections: number[];
   offset_deltas: number[];
   first_seqs: number[];
@@ -171,14 +159,7 @@ const NONE = new Uint8Array(0);
 function readFooter(message: Uint8Array): Raw {
   const reader = new WireReader(message);
   const raw: Raw = {
-    ...{ segment_bytes: 0, events: 0, ended_t_us: 0 },
-    ...{
-      chain_digest: NONE,
-      header_digest: NONE,
-      previous_digest: NONE,
-      step_seq_steps: NONE,
-      call_seq_steps: NONE,
-    },
+    ...{ segment_bytes: 0, ended_t_us: 0, step_seq_steps: NONE, call_seq_steps: NONE },
     ...{ sections: [], offset_deltas: [], first_seqs: [], last_seqs: [], first_t_us: [], last_t_us: [] },
     event_counts: [],
   };
@@ -214,11 +195,6 @@ function integersOf(packed: Uint8Array): number[] {
   return integers;
 }
 
-function digestField(bytes: Uint8Array, name: string): Digest {
-  if (bytes.length !== 32) throw new Error(`the footer's ${name} has ${bytes.length} bytes instead of 32`);
-  return digestOf(bytes);
-}
-
 function blocksOf(raw: Raw, place: Place): BlockPlace[] {
   const { sections, offset_deltas, first_seqs, last_seqs, first_t_us, last_t_us, event_counts } = raw;
   const lists = [offset_deltas, first_seqs, last_seqs, first_t_us, last_t_us, event_counts];
@@ -229,32 +205,37 @@ function blocksOf(raw: Raw, place: Place): BlockPlace[] {
   const lastSeqs = SECTIONS.map(() => 0);
   let offset = 0;
   let events = 0;
+  /** The first block of the frame that the last one is in. */
+  let first = 0;
   // there may be a million, each time that a file is opened
   for (let at = 0; at < sections.length; at++) {
     const section = SECTIONS[sections[at]! - 1];
     if (section === undefined)
       throw unsupportedAt(place, `section ${sections[at]} is not known to this version`);
     const delta = offset_deltas[at]!;
+    const shares = delta === 0 && at > 0 && sections[at]! > sections[at - 1]!;
     const first_seq = first_seqs[at]!;
     const last_seq = last_seqs[at]!;
     const count = event_counts[at]!;
     offset += delta;
     events += count;
     if (
-      delta === 0 ||
+      (delta === 0 && !shares) ||
       offset >= raw.segment_bytes ||
       first_seq <= lastSeqs[sections[at]! - 1]! ||
-      last_seq > raw.events ||
       count < 1 ||
       last_seq - first_seq < count - 1
     ) {
       throw corruptAt(place, `the footer's entry of block ${at + 1} contradicts the others`);
     }
     lastSeqs[sections[at]! - 1] = last_seq;
+    if (!shares) {
+      for (; first < at; first++) blocks[first]!.bytes = delta;
+    }
     blocks.push({
       section,
       offset,
-      bytes: at + 1 < offset_deltas.length ? offset_deltas[at + 1]! : raw.segment_bytes - offset,
+      bytes: raw.segment_bytes - offset,
       first_seq,
       last_seq,
       first_t_us: first_t_us[at]!,
@@ -262,9 +243,9 @@ function blocksOf(raw: Raw, place: Place): BlockPlace[] {
       events: count,
     });
   }
-  if (events !== raw.events) {
-    throw corruptAt(place, `the footer counts ${raw.events} events, its blocks ${events}`);
-  }
+  const last = Math.max(...lastSeqs);
+  if (last !== events)
+    throw corruptAt(place, `the footer has ${events} events, of which the last is ${last}`);
   return blocks;
 }
 

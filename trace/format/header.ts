@@ -16,7 +16,7 @@ import {
   unsupportedAt,
 } from "./frames.ts";
 
-/** What a trace says of itself: FileHeader of proto/trace.proto. */
+/** What a trace says of itself: FileHeader of proto/trace.proto, and the chain before the first event, which follows from it. */
 export type TraceHeader = {
   version: number;
   trace_id: string;
@@ -71,12 +71,13 @@ export function completeHeader(given: NewTraceHeader, engine: Engine): TraceHead
 }
 
 /** The payload of the first frame. */
-export function encodeHeader(header: TraceHeader): Uint8Array {
-  const payload = concatBytes([HEADER_MAGIC, encodeMessage("FileHeader", header)]);
-  if (payload.length > LIMITS.traceHeaderBytes) {
+export function encodeHeader(header: TraceHeader, engine: Engine): Uint8Array {
+  const message = encodeMessage("FileHeader", header);
+  const payload = concatBytes([HEADER_MAGIC, engine.compress(message)]);
+  if (Math.max(message.length, payload.length) > LIMITS.traceHeaderBytes) {
     throw new DsecError(
       "INVALID_REQUEST",
-      `the header of trace ${header.trace_id} has ${payload.length} bytes; at most ${LIMITS.traceHeaderBytes} are kept: shorten its labels`,
+      `the header of trace ${header.trace_id} has ${message.length} bytes; at most ${LIMITS.traceHeaderBytes} are kept: shorten its labels`,
     );
   }
   return payload;
@@ -91,25 +92,20 @@ export function decodeHeader(payload: Uint8Array, place: Place, engine: Engine):
     }
     throw corruptAt(place, "the file header does not begin with DSECTRC1: this is no trace");
   }
-  let header: TraceHeader;
+  let header: Omit<TraceHeader, "genesis_digest">;
   try {
-    header = decodeMessage("FileHeader", payload.subarray(HEADER_MAGIC.length), "file header") as TraceHeader;
+    const message = engine.decompress(payload.subarray(HEADER_MAGIC.length), LIMITS.traceHeaderBytes);
+    header = decodeMessage("FileHeader", message, "file header") as typeof header;
   } catch (cause) {
     throw placed(cause, place);
   }
   if (header.version !== VERSION) {
     throw unsupportedAt(place, `the trace is of version ${header.version}, known here is ${VERSION}`);
   }
-  if (
-    (header.lease_id === null) !== (header.fence === null) ||
-    header.genesis_digest !== genesisOf(header, engine)
-  ) {
-    throw corruptAt(
-      place,
-      "the chain's beginning is not that of the attempt or trace which the header names",
-    );
+  if ((header.lease_id === null) !== (header.fence === null)) {
+    throw corruptAt(place, "the file header names half of an attempt");
   }
-  return header;
+  return { ...header, genesis_digest: genesisOf(header, engine) };
 }
 
 function genesisOf(

@@ -2,10 +2,18 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Section } from "#trace/events/event.ts";
-import type { BlockHeader } from "./block-header.ts";
+import { type BlockHeader, decodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
-import { type BlockPlace, decodeFooter, footerPayloadBytes } from "./footer.ts";
-import { corruptAt, FOOTER_FRAME, FRAME_HEAD_BYTES, TRAILER_BYTES, uint32At } from "./frames.ts";
+import { type BlockPlace, decodeFooter, footerPayloadBytes, isFooterOf } from "./footer.ts";
+import {
+  BLOCK_FRAME,
+  corruptAt,
+  FOOTER_FRAME,
+  FRAME_HEAD_BYTES,
+  type Place,
+  TRAILER_BYTES,
+  uint32At,
+} from "./frames.ts";
 import { checkFrame, type SegmentFacts, TraceSegment } from "./segment.ts";
 import { type Frame, type Source, walk } from "./walk.ts";
 
@@ -21,7 +29,7 @@ export type TraceFile = {
 };
 
 /**
- * Opens a file of one or more recordings, sealed or not. A sealed one costs three small reads, an open one is gone through.
+ * Opens a file of one or more recordings, sealed or not. A sealed one costs four small reads, an open one is gone through.
  * @throws TRACE_CORRUPT where nothing can be read, TRACE_UNSUPPORTED
  */
 export async function openTrace(source: Source, engine: Engine): Promise<TraceFile> {
@@ -57,20 +65,46 @@ async function sealedSegmentBefore(
   const frame = await source.read(offset, length + FRAME_HEAD_BYTES);
   if (uint32At(frame, 0) !== FOOTER_FRAME || uint32At(frame, 4) !== length) return null;
   try {
-    const footer = decodeFooter(frame.subarray(FRAME_HEAD_BYTES), { name: source.name, offset }, engine);
+    const payload = frame.subarray(FRAME_HEAD_BYTES);
+    const footer = decodeFooter(payload, { name: source.name, offset });
     const start = offset - footer.segment_bytes;
     if (start < 0) return null;
     const first = await walk(source, engine, { from: start, to: end }).next();
-    if (first.done || first.value.kind !== "header" || first.value.digest !== footer.header_digest)
-      return null;
+    if (first.done || first.value.kind !== "header") return null;
+    const { header, digest } = first.value;
+    const last = await lastMark(source, engine, start, footer.blocks);
+    if (!isFooterOf(payload, { header: digest, last: last?.payloadDigest ?? digest }, engine)) return null;
+    if (last !== null && last.seq !== footer.events) return null;
     return {
-      ...{ source, engine, start, end, header: first.value.header, state: "sealed" },
-      ...{ count: footer.events, chainHead: footer.chain_digest, blocks: footer.blocks, index: footer },
+      ...{ source, engine, start, end, header, state: "sealed", count: footer.events },
+      ...{ chainHead: last?.digest ?? header.genesis_digest, blocks: footer.blocks, index: footer },
     };
   } catch (error) {
     if (error instanceof DsecError && error.code === "TRACE_CORRUPT") return null;
     throw error;
   }
+}
+
+/** What the last block header says of the chain, and the SHA-256 of its payload; null where there are no blocks. */
+async function lastMark(
+  source: Source,
+  engine: Engine,
+  start: number,
+  blocks: readonly BlockPlace[],
+): Promise<{ seq: number; digest: Digest; payloadDigest: Uint8Array } | null> {
+  const last = blocks.at(-1);
+  if (last === undefined) return null;
+  const place: Place = { name: source.name, offset: start + last.offset };
+  const mostBytes = Math.min(last.bytes, FRAME_HEAD_BYTES + LIMITS.traceBlockHeaderBytes);
+  const bytes = await source.read(place.offset, mostBytes);
+  const length = bytes.length < FRAME_HEAD_BYTES ? 0 : uint32At(bytes, 4);
+  if (length === 0 || uint32At(bytes, 0) !== BLOCK_FRAME || FRAME_HEAD_BYTES + length > bytes.length) {
+    throw corruptAt(place, "no block header is where the index says");
+  }
+  const payload = bytes.subarray(FRAME_HEAD_BYTES, FRAME_HEAD_BYTES + length);
+  const { chain_seq: seq, chain_digest: digest } = decodeBlockHeader(payload, place);
+  if (seq === null || digest === null) throw corruptAt(place, "the last block header has no chain mark");
+  return { seq, digest, payloadDigest: engine.sha256(payload) };
 }
 
 /** Frame by frame from the file's beginning. */
@@ -124,7 +158,13 @@ class OpenSegment {
   #source: Source;
   #engine: Engine;
   #first: Frame & { kind: "header" };
-  #blocks: (BlockPlace & Pick<BlockHeader, "frame_digest" | "compressed_bytes">)[] = [];
+  #blocks: BlockPlace[] = [];
+  /** `block` is the number of blocks in frames before it. */
+  #frames: (Pick<BlockHeader, "frame_digest" | "compressed_bytes"> & {
+    offset: number;
+    at: number;
+    block: number;
+  })[] = [];
   #lastSeqs = new Map<Section, number>();
   #events = 0;
   /** After each whole flush. */
@@ -139,20 +179,21 @@ class OpenSegment {
 
   add({ offset, end, header, frameOffset }: Frame & { kind: "block" }): void {
     const place = { name: this.#source.name, offset };
-    if (this.#blocks.length === LIMITS.traceBlocks) {
+    if (this.#blocks.length + header.blocks.length > LIMITS.traceBlocks) {
       throw corruptAt(place, `the segment has more than ${LIMITS.traceBlocks} blocks`);
     }
-    const { section, first_seq, last_seq, first_t_us, last_t_us, events } = header;
-    if (first_seq <= (this.#lastSeqs.get(section) ?? 0) || first_seq <= this.#marks.at(-1)!.seq) {
-      throw corruptAt(place, `event ${first_seq} comes again`);
+    const { frame_digest, compressed_bytes } = header;
+    const frame = { frame_digest, compressed_bytes, offset, at: frameOffset, block: this.#blocks.length };
+    for (const facts of header.blocks) {
+      const { section, first_seq, last_seq, events } = facts;
+      if (first_seq <= (this.#lastSeqs.get(section) ?? 0) || first_seq <= this.#marks.at(-1)!.seq) {
+        throw corruptAt(place, `event ${first_seq} comes again`);
+      }
+      this.#lastSeqs.set(section, last_seq);
+      this.#events += events;
+      this.#blocks.push({ ...facts, offset: offset - this.#first.offset, bytes: end - offset });
     }
-    this.#lastSeqs.set(section, last_seq);
-    this.#events += events;
-    this.#blocks.push({
-      ...{ section, first_seq, last_seq, first_t_us, last_t_us, events },
-      ...{ offset: offset - this.#first.offset, bytes: end - offset },
-      ...{ frame_digest: header.frame_digest, compressed_bytes: end - frameOffset },
-    });
+    this.#frames.push(frame);
     if (header.chain_seq === null) return;
     if (Math.max(...this.#lastSeqs.values()) !== header.chain_seq || this.#events !== header.chain_seq) {
       throw corruptAt(
@@ -165,10 +206,15 @@ class OpenSegment {
     });
   }
 
-  sealedBy({ end, footer }: Frame & { kind: "footer" }): SegmentFacts {
+  sealedBy({ offset, end, footer }: Frame & { kind: "footer" }): SegmentFacts {
+    const { seq, digest } = this.#marks.at(-1)!;
+    if (seq !== footer.events) {
+      const place = { name: this.#source.name, offset };
+      throw corruptAt(place, `the footer has ${footer.events} events, the last chain mark is of ${seq}`);
+    }
     return {
       ...this.#common(),
-      ...{ end, state: "sealed", count: footer.events, chainHead: footer.chain_digest },
+      ...{ end, state: "sealed", count: seq, chainHead: digest },
       ...{ blocks: footer.blocks, index: footer },
     };
   }
@@ -190,15 +236,13 @@ class OpenSegment {
    */
   async damage(fault: Damage | null): Promise<Damage | null> {
     const start = this.#first.offset;
-    for (const [at, block] of this.#blocks.entries()) {
-      const place = { name: this.#source.name, offset: start + block.offset };
-      const frameAt = place.offset + block.bytes - block.compressed_bytes;
+    for (const frame of this.#frames) {
+      const place = { name: this.#source.name, offset: frame.offset };
       try {
-        const frame = await this.#source.read(frameAt, block.compressed_bytes);
-        checkFrame(frame, block, place, this.#engine);
+        checkFrame(await this.#source.read(frame.at, frame.compressed_bytes), frame, place, this.#engine);
       } catch (error) {
         if (!(error instanceof DsecError)) throw error;
-        while (this.#marks.at(-1)!.blocks > at) this.#marks.pop();
+        while (this.#marks.at(-1)!.blocks > frame.block) this.#marks.pop();
         return error.details as Damage;
       }
     }

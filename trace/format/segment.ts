@@ -5,8 +5,8 @@ import { EventChain } from "#trace/events/chain.ts";
 import { decodeEvent, rawDigest } from "#trace/events/codec.ts";
 import type { TraceEvent } from "#trace/events/event.ts";
 import { SECTIONS } from "#trace/events/event.ts";
-import { decodeBlock, OpenBlock, type RawEvent, unpack } from "./block.ts";
-import { decodeBlockHeader } from "./block-header.ts";
+import { blockIn, decodeBlock, OpenBlock, type RawEvent, unpack } from "./block.ts";
+import { type BlockHeader, decodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
 import type { BlockPlace, SeqIndex } from "./footer.ts";
 import { BLOCK_FRAME, corruptAt, FRAME_HEAD_BYTES, type Place, uint32At } from "./frames.ts";
@@ -41,6 +41,9 @@ export class TraceSegment {
   readonly blocks: readonly BlockPlace[];
   #facts: SegmentFacts;
   #index: { steps: SeqIndex; calls: SeqIndex } | null;
+  /** The frame of several blocks that was unpacked last: the other sections' are likely to be asked for next. */
+  #shared: { offset: number; header: BlockHeader; content: Uint8Array } | null = null;
+  readonly #sharedBuffers = new WeakSet<ArrayBufferLike>();
 
   constructor(facts: SegmentFacts) {
     this.header = facts.header;
@@ -79,7 +82,7 @@ export class TraceSegment {
     const read = async (block: BlockPlace) => {
       const { content, place } = await this.#unpacked(block);
       const events = decodeBlock(content, block, place, wanted);
-      this.#facts.engine.release(content);
+      this.#release(content);
       return events;
     };
     for await (const batch of merge(this.blocks, read, wanted)) {
@@ -107,7 +110,7 @@ export class TraceSegment {
   }
 
   /**
-   * Reads everything: the chain of headers, every frame, the chain of events, and that footer and chain marks say the same.
+   * Reads everything: every header and frame, the chain of events, and that footer and chain marks say the same.
    * @param visit is shown each event once it was read
    * @throws TRACE_CORRUPT naming the first offset or event that is not as it was written
    */
@@ -116,13 +119,15 @@ export class TraceSegment {
     const marks = new Map<number, Digest>();
     let blocks = 0;
     for await (const frame of walk(source, engine, { from: start, to: end })) {
-      if (frame.kind === "block") {
-        const { chain_seq, chain_digest } = frame.header;
-        if (chain_seq !== null) marks.set(chain_seq, chain_digest!);
-        if (this.blocks[blocks++]?.offset !== frame.offset - start) {
+      if (frame.kind !== "block") continue;
+      const { chain_seq, chain_digest } = frame.header;
+      if (chain_seq !== null) marks.set(chain_seq, chain_digest!);
+      for (const { section } of frame.header.blocks) {
+        const block = this.blocks[blocks++];
+        if (block?.offset !== frame.offset - start || block.section !== section) {
           throw corruptAt({ name: source.name, offset: frame.offset }, "the index has no such block");
         }
-      } else if (frame.kind === "footer") marks.set(frame.footer.events, frame.footer.chain_digest);
+      }
     }
     if (blocks !== this.blocks.length) {
       throw corruptAt(
@@ -166,18 +171,42 @@ export class TraceSegment {
   ): Promise<OpenBlock | null> {
     const { content, place } = await this.#unpacked(block);
     if (wanted(content)) return new OpenBlock(content, block, place);
-    this.#facts.engine.release(content);
+    this.#release(content);
     return null;
   }
 
   closeBlock({ reader }: OpenBlock): void {
-    this.#facts.engine.release(reader.bytes);
+    this.#release(reader.bytes);
+  }
+
+  /** A frame of several blocks stays: others of them may be looked at still. */
+  #release(content: Uint8Array): void {
+    if (!this.#sharedBuffers.has(content.buffer)) this.#facts.engine.release(content);
   }
 
   async #unpacked(block: BlockPlace): Promise<{ content: Uint8Array; place: Place }> {
-    const { source, engine, start, end } = this.#facts;
-    const place = { name: source.name, offset: start + block.offset };
-    const bytes = await source.read(place.offset, Math.min(block.bytes, end - place.offset, MAX_READ_BYTES));
+    const place = { name: this.#facts.source.name, offset: this.#facts.start + block.offset };
+    const { header, content } =
+      this.#shared?.offset === place.offset ? this.#shared : await this.#unpackedFrame(block, place);
+    const at = Math.max(
+      0,
+      header.blocks.findIndex(({ section }) => section === block.section),
+    );
+    const facts = header.blocks[at]!;
+    for (const member of INDEXED) {
+      if (facts[member] !== block[member]) {
+        throw corruptAt(place, `${member} of the block is ${facts[member]}, the index says ${block[member]}`);
+      }
+    }
+    return { content: blockIn(content, header, at, place), place };
+  }
+
+  async #unpackedFrame(
+    { bytes: mostBytes }: BlockPlace,
+    place: Place,
+  ): Promise<{ header: BlockHeader; content: Uint8Array }> {
+    const { source, engine, end } = this.#facts;
+    const bytes = await source.read(place.offset, Math.min(mostBytes, end - place.offset, MAX_READ_BYTES));
     const length = bytes.length < FRAME_HEAD_BYTES ? 0 : uint32At(bytes, 4);
     const frameAt = FRAME_HEAD_BYTES + length;
     if (length === 0 || uint32At(bytes, 0) !== BLOCK_FRAME || frameAt > bytes.length) {
@@ -186,15 +215,12 @@ export class TraceSegment {
     const header = decodeBlockHeader(bytes.subarray(FRAME_HEAD_BYTES, frameAt), place);
     const frame = bytes.subarray(frameAt, frameAt + header.compressed_bytes);
     checkFrame(frame, header, place, engine);
-    for (const member of INDEXED) {
-      if (header[member] !== block[member]) {
-        throw corruptAt(
-          place,
-          `${member} of the block is ${header[member]}, the index says ${block[member]}`,
-        );
-      }
+    const content = unpack(frame, header, place, engine);
+    if (header.blocks.length > 1) {
+      this.#shared = { offset: place.offset, header, content };
+      this.#sharedBuffers.add(content.buffer);
     }
-    return { content: unpack(frame, header, place, engine), place };
+    return { header, content };
   }
 
   /** Where there is no footer, from the events themselves. */

@@ -1,9 +1,7 @@
-import type { Digest } from "#core/ids.ts";
-import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { type BlockHeader, decodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
-import { decodeFooter, type Footer } from "./footer.ts";
+import { decodeFooter, type Footer, isFooterOf } from "./footer.ts";
 import {
   BLOCK_FRAME,
   corruptAt,
@@ -29,12 +27,12 @@ export type Source = {
 
 /** A frame of ours with its place in the file; `end` is where the next one begins. */
 export type Frame =
-  | { kind: "header"; offset: number; end: number; header: TraceHeader; digest: Digest }
+  | { kind: "header"; offset: number; end: number; header: TraceHeader; digest: Uint8Array }
   | { kind: "block"; offset: number; end: number; header: BlockHeader; frameOffset: number }
   | { kind: "footer"; offset: number; end: number; footer: Footer };
 
 /**
- * Goes through a file frame by frame without unpacking any, and checks that headers and footer are chained as written.
+ * Goes through a file frame by frame without unpacking any, and checks that the footer is that of the segment which it ends.
  * @throws TRACE_CORRUPT at the first offset that makes no sense, TRACE_UNSUPPORTED
  */
 export async function* walk(
@@ -43,7 +41,7 @@ export async function* walk(
   range: { from: number; to: number },
 ): AsyncGenerator<Frame> {
   const window = new Window(source, range.to);
-  let segment: { start: number; header: Digest; previous: Digest } | null = null;
+  let segment: { start: number; header: Uint8Array; last: Uint8Array } | null = null;
   let at = range.from;
   while (at < range.to) {
     const place = { name: source.name, offset: at };
@@ -70,18 +68,15 @@ export async function* walk(
     const payload = await window.read(payloadAt, length, place);
     const end = payloadAt + length;
     if (magic === HEADER_FRAME) {
-      const digest = digestOf(engine.sha256(payload));
-      segment = { start: at, header: digest, previous: digest };
+      const digest = engine.sha256(payload);
+      segment = { start: at, header: digest, last: digest };
       yield { kind: "header", offset: at, end, header: decodeHeader(payload, place, engine), digest };
       at = end;
     } else if (segment === null) {
       throw corruptAt(place, "the frame belongs to no segment: no file header is before it");
     } else if (magic === BLOCK_FRAME) {
       const header = decodeBlockHeader(payload, place);
-      if (header.previous_digest !== segment.previous) {
-        throw corruptAt(place, "the block does not follow the one before it");
-      }
-      segment.previous = digestOf(engine.sha256(payload));
+      segment.last = engine.sha256(payload);
       if (end + header.compressed_bytes > range.to) {
         throw corruptAt(place, "the file ends in the middle of a block");
       }
@@ -91,12 +86,8 @@ export async function* walk(
       yield { kind: "block", offset: at, end: end + header.compressed_bytes, header, frameOffset: end };
       at = end + header.compressed_bytes;
     } else {
-      const footer = decodeFooter(payload, place, engine);
-      if (
-        footer.segment_bytes !== at - segment.start ||
-        footer.header_digest !== segment.header ||
-        footer.previous_digest !== segment.previous
-      ) {
+      const footer = decodeFooter(payload, place);
+      if (footer.segment_bytes !== at - segment.start || !isFooterOf(payload, segment, engine)) {
         throw corruptAt(place, "the footer is not of the segment that it ends");
       }
       segment = null;

@@ -9,9 +9,9 @@ import { peekBody } from "#trace/events/peek.ts";
 import { splitEvent } from "#trace/events/place.ts";
 import { WireReader } from "#trace/events/wire.ts";
 import { type BlockEvents, encodeBlock } from "./block.ts";
-import { encodeBlockHeader } from "./block-header.ts";
+import { type BlockFacts, encodeBlockHeader } from "./block-header.ts";
 import type { Engine } from "./engine.ts";
-import { type BlockPlace, encodeFooter, noteIndex } from "./footer.ts";
+import { encodeFooter, type NewFooter, noteIndex } from "./footer.ts";
 import { BLOCK_FRAME, concatBytes, FOOTER_FRAME, HEADER_FRAME, skippableFrame } from "./frames.ts";
 import { completeHeader, encodeHeader, type NewTraceHeader, type TraceHeader } from "./header.ts";
 
@@ -20,7 +20,7 @@ export type Sealed = { count: number; chain_head: Digest };
 
 /**
  * Writes one segment: a live trajectory that is flushed now and then, or a whole trace. Events are held until a flush, which
- * writes a block for each section in one call of `write`. Where that fails nothing is lost or half-counted: `write` must
+ * writes the blocks of all sections in one call of `write`. Where that fails nothing is lost or half-counted: `write` must
  * have left the file as it was, and the flush can be tried again.
  */
 export class TrajectoryWriter {
@@ -34,10 +34,11 @@ export class TrajectoryWriter {
   #held = new Map<Section, BlockEvents>();
   #heldBytes = 0;
   #state: "open" | "sealed" = "open";
+  /** Of the file header's payload, and of the last block header's. */
   #headerDigest: Uint8Array;
-  #previousDigest: Uint8Array;
+  #lastDigest: Uint8Array;
   #bytes: number;
-  #blocks: Omit<BlockPlace, "bytes">[] = [];
+  #blocks: NewFooter["blocks"] = [];
   #stepSeqs: number[] = [];
   #callSeqs: number[] = [];
   #endedUs = 0;
@@ -48,9 +49,9 @@ export class TrajectoryWriter {
     this.#engine = engine;
     this.#write = write;
     this.#chain = new EventChain(rawDigest(this.header.genesis_digest), engine.sha256);
-    const payload = encodeHeader(this.header);
+    const payload = encodeHeader(this.header, engine);
     this.#headerDigest = engine.sha256(payload);
-    this.#previousDigest = this.#headerDigest;
+    this.#lastDigest = this.#headerDigest;
     const frame = skippableFrame(HEADER_FRAME, payload);
     write(frame);
     this.#bytes = frame.length;
@@ -111,37 +112,32 @@ export class TrajectoryWriter {
     this.#count++;
   }
 
-  /** Writes what is held. The last block says where the chain stands. */
+  /** Writes what is held. The last block header says where the chain stands. */
   flush(): void {
     if (this.#heldBytes === 0) return;
     const parts: Uint8Array[] = [];
-    const blocks: Omit<BlockPlace, "bytes">[] = [];
-    let previousDigest = this.#previousDigest;
+    const blocks: NewFooter["blocks"] = [];
+    let lastDigest = this.#lastDigest;
     let offset = this.#bytes;
-    const packed = SECTIONS.flatMap((section) => this.#packed(section, this.#held.get(section)));
-    packed.forEach(({ section, events: { seqs, times }, content, frame }, at) => {
-      const last = at === packed.length - 1;
-      const place = {
-        ...{ section, offset, events: seqs.length, first_seq: seqs[0]!, last_seq: seqs.at(-1)! },
-        ...{ first_t_us: smallest(times), last_t_us: largest(times) },
-      };
+    const frames = this.#packed();
+    for (const [at, { facts, content, frame }] of frames.entries()) {
+      const last = at === frames.length - 1;
       const payload = encodeBlockHeader({
-        ...place,
+        blocks: facts,
         compressed_bytes: frame.length,
         uncompressed_bytes: content.length,
         frame_digest: digestOf(this.#engine.sha256(frame)),
-        previous_digest: digestOf(previousDigest),
         chain_digest: last ? digestOf(this.head) : null,
         chain_seq: last ? this.#count : null,
       });
-      previousDigest = this.#engine.sha256(payload);
+      if (last) lastDigest = this.#engine.sha256(payload);
       const header = skippableFrame(BLOCK_FRAME, payload);
       parts.push(header, frame);
+      blocks.push(...facts.map((block) => ({ ...block, offset })));
       offset += header.length + frame.length;
-      blocks.push(place);
-    });
+    }
     this.#write(concatBytes(parts));
-    this.#previousDigest = previousDigest;
+    this.#lastDigest = lastDigest;
     this.#bytes = offset;
     for (const block of blocks) {
       this.#blocks.push(block);
@@ -157,14 +153,10 @@ export class TrajectoryWriter {
     this.flush();
     const footer = encodeFooter(
       {
-        segment_bytes: this.#bytes,
-        events: this.#count,
-        chain_digest: digestOf(this.head),
-        header_digest: digestOf(this.#headerDigest),
-        previous_digest: digestOf(this.#previousDigest),
-        ended_t_us: this.#endedUs,
-        ...{ blocks: this.#blocks, step_seqs: this.#stepSeqs, call_seqs: this.#callSeqs },
+        ...{ segment_bytes: this.#bytes, ended_t_us: this.#endedUs, blocks: this.#blocks },
+        ...{ step_seqs: this.#stepSeqs, call_seqs: this.#callSeqs },
       },
+      { header: this.#headerDigest, last: this.#lastDigest },
       this.#engine,
     );
     if (footer.length > LIMITS.traceFooterBytes) {
@@ -178,18 +170,47 @@ export class TrajectoryWriter {
     return { count: this.#count, chain_head: digestOf(this.head) };
   }
 
-  /** Blocks of about the same work to read: what hardly gets smaller goes into more of them. */
-  #packed(section: Section, held: BlockEvents | undefined): Packed[] {
-    if (held === undefined) return [];
-    const pack = (events: BlockEvents): Packed => {
-      const content = encodeBlock(section, events);
-      return { section, events, content, frame: this.#engine.compress(content) };
+  /**
+   * What is small shares a frame, over which its sections' text is compressed together and which costs one header. What is
+   * large is cut into blocks of about the same work to read: what hardly gets smaller goes into more of them.
+   */
+  #packed(): Packed[] {
+    const frames: Packed[] = [];
+    let small: Block[] = [];
+    let smallBytes = 0;
+    const packSmall = () => {
+      if (small.length > 0) frames.push(this.#pack(small));
+      [small, smallBytes] = [[], 0];
     };
+    for (const section of SECTIONS) {
+      const held = this.#held.get(section);
+      if (held === undefined) continue;
+      const bytes = held.bodies.reduce((sum, { length }) => sum + length, 0);
+      if (smallBytes + bytes > LIMITS.traceSharedFrameBytes) packSmall();
+      if (bytes <= LIMITS.traceSharedFrameBytes && held.seqs.length <= LIMITS.traceBlockEvents) {
+        small.push({ section, events: held });
+        smallBytes += bytes;
+      } else frames.push(...this.#packedLarge(section, held));
+    }
+    packSmall();
+    return frames;
+  }
+
+  #packedLarge(section: Section, held: BlockEvents): Packed[] {
     return piecesOf(held, LIMITS.traceBlockGoalBytes).flatMap((events) => {
-      const whole = pack(events);
+      const whole = this.#pack([{ section, events }]);
       const count = Math.ceil(whole.frame.length / LIMITS.traceFrameGoalBytes);
-      return count === 1 ? [whole] : piecesOf(events, whole.content.length / count).map(pack);
+      if (count === 1) return [whole];
+      return piecesOf(events, whole.content.length / count).map((events) =>
+        this.#pack([{ section, events }]),
+      );
     });
+  }
+
+  #pack(blocks: Block[]): Packed {
+    const contents = blocks.map(({ section, events }) => encodeBlock(section, events));
+    const content = contents.length === 1 ? contents[0]! : concatBytes(contents);
+    return { facts: blocks.map(factsOf), content, frame: this.#engine.compress(content) };
   }
 
   #index(body: Uint8Array, type: "tool_call_start" | "plan_step", seq: number): void {
@@ -205,7 +226,15 @@ export class TrajectoryWriter {
   }
 }
 
-type Packed = { section: Section; events: BlockEvents; content: Uint8Array; frame: Uint8Array };
+type Block = { section: Section; events: BlockEvents };
+type Packed = { facts: BlockFacts[]; content: Uint8Array; frame: Uint8Array };
+
+function factsOf({ section, events: { seqs, times } }: Block): BlockFacts {
+  return {
+    ...{ section, events: seqs.length, first_seq: seqs[0]!, last_seq: seqs.at(-1)! },
+    ...{ first_t_us: smallest(times), last_t_us: largest(times) },
+  };
+}
 
 /** Each ends where it has so many bytes. */
 function piecesOf(held: BlockEvents, goalBytes: number): BlockEvents[] {

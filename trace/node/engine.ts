@@ -1,15 +1,21 @@
 import { hash } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import type { Engine } from "#trace/format/engine.ts";
 import type { IndexOf } from "#trace/query/needles.ts";
+
+const DICTIONARY = readFileSync(new URL("../../proto/trace-1.dictionary", import.meta.url));
 
 /** zstd and SHA-256 as Node brings them. One call at once, for blocks are small: no thread is waited for. */
 export const nodeEngine: Engine = {
   compress: (bytes) => compress(bytes, 3),
   decompress(frame, maxBytes) {
     // in one piece, where the default is many small ones that are joined; a piece that is full is followed by another
-    const options = { maxOutputLength: Math.max(1, maxBytes), chunkSize: Math.max(64, maxBytes + 1) };
-    const { buffer, byteOffset, length } = zstdDecompressSync(frame, options);
+    const chunkSize = Math.max(64, maxBytes + 1);
+    const { buffer, byteOffset, length } = zstdDecompressSync(frame, {
+      ...{ maxOutputLength: Math.max(1, maxBytes), chunkSize },
+      ...(namesDictionary(frame) ? { dictionary: DICTIONARY } : {}),
+    });
     return new Uint8Array(buffer, byteOffset, length);
   },
   // Small ones share a buffer with others. Of the time to unpack a block a quarter is that of touching new memory.
@@ -24,11 +30,23 @@ export const nodeEngine: Engine = {
 export const nodeIndexOf: IndexOf = (content, wanted, from) =>
   Buffer.from(content.buffer, content.byteOffset, content.length).indexOf(wanted, from);
 
-/** For what is written once and kept: about a seventh smaller, at eight times the work. */
-export const sealingEngine: Engine = { ...nodeEngine, compress: (bytes) => compress(bytes, 10) };
+/**
+ * For what is written once and kept: about a seventh smaller, at eight times the work. Small frames are a quarter smaller by the
+ * dictionary, and take half a millisecond longer for it, which a live log that is flushed often would feel.
+ */
+export const sealingEngine: Engine = {
+  ...nodeEngine,
+  compress: (bytes) => compress(bytes, 10, { dictionary: DICTIONARY }),
+};
 
-function compress(bytes: Uint8Array, level: number): Uint8Array {
+/** By the frame's descriptor (RFC 8878 section 3.1.1.1.1): without one it was made with none. */
+function namesDictionary(frame: Uint8Array): boolean {
+  return ((frame[4] ?? 0) & 3) !== 0;
+}
+
+function compress(bytes: Uint8Array, level: number, options: { dictionary?: Uint8Array } = {}): Uint8Array {
   return zstdCompressSync(bytes, {
+    ...options,
     pledgedSrcSize: bytes.length,
     params: { [constants.ZSTD_c_checksumFlag]: 1, [constants.ZSTD_c_compressionLevel]: level },
   });

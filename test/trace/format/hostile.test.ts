@@ -6,10 +6,10 @@ import { encodeEvent, encodeMessage } from "#trace/events/codec.ts";
 import type { EventBody, Section } from "#trace/events/event.ts";
 import { splitEvent } from "#trace/events/place.ts";
 import { type BlockEvents, encodeBlock } from "#trace/format/block.ts";
-import { type BlockHeader, encodeBlockHeader } from "#trace/format/block-header.ts";
-import { encodeFooter, type NewFooter } from "#trace/format/footer.ts";
+import { type BlockFacts, type BlockHeader, encodeBlockHeader } from "#trace/format/block-header.ts";
+import { type Ends, encodeFooter, type NewFooter } from "#trace/format/footer.ts";
 import { BLOCK_FRAME, FOOTER_FRAME, HEADER_FRAME, skippableFrame } from "#trace/format/frames.ts";
-import { completeHeader, encodeHeader, type TraceHeader } from "#trace/format/header.ts";
+import { completeHeader, encodeHeader, type NewTraceHeader, type TraceHeader } from "#trace/format/header.ts";
 import { nodeEngine } from "#trace/node/engine.ts";
 import { eventsOf, HEADER, made, opened } from "./made.ts";
 
@@ -20,22 +20,24 @@ type Part = {
   section: Section;
   seqs: number[];
   body: EventBody;
-  header?: Partial<BlockHeader>;
+  header?: Partial<BlockHeader & BlockFacts>;
   content?: Uint8Array;
   mark?: number;
 };
 
-/** A file whose frames say what they are told to, each chained to the one before it as an honest writer's are. */
-function forged(
-  parts: Part[],
-  { header = {}, footer }: { header?: Partial<TraceHeader>; footer?: Partial<NewFooter> } = {},
-): Uint8Array {
-  const first = encodeHeader({ ...completeHeader(HEADER, nodeEngine), ...header });
+type Forgery = {
+  header?: Partial<TraceHeader>;
+  footer?: Partial<NewFooter>;
+  ends?: { [K in keyof Ends]?: Uint8Array };
+};
+
+/** A file whose frames say what they are told to; otherwise as an honest writer's are. */
+function forged(parts: Part[], { header = {}, footer, ends = {} }: Forgery = {}): Uint8Array {
+  const first = encodeHeader({ ...completeHeader(HEADER, nodeEngine), ...header }, nodeEngine);
   const frames = [skippableFrame(HEADER_FRAME, first)];
   const size = () => frames.reduce((sum, { length }) => sum + length, 0);
-  let previous = nodeEngine.sha256(first);
+  let last = nodeEngine.sha256(first);
   const blocks: NewFooter["blocks"] = [];
-  let events = 0;
   for (const { section, seqs, body, header: given, content: givenContent, mark } of parts) {
     const content = givenContent ?? encodeBlock(section, eventsAt(seqs, body));
     const frame = nodeEngine.compress(content);
@@ -43,29 +45,25 @@ function forged(
       ...{ section, offset: size(), first_seq: seqs[0]!, last_seq: seqs.at(-1)!, events: seqs.length },
       ...{ first_t_us: seqs[0]!, last_t_us: seqs.at(-1)! },
     };
+    const { compressed_bytes = frame.length, uncompressed_bytes = content.length, ...facts } = given ?? {};
     const payload = encodeBlockHeader({
-      ...place,
-      ...{ compressed_bytes: frame.length, uncompressed_bytes: content.length },
+      blocks: [{ ...place, ...facts }],
+      ...{ compressed_bytes, uncompressed_bytes },
       frame_digest: digestOf(nodeEngine.sha256(frame)),
-      previous_digest: digestOf(previous),
       chain_digest: mark === undefined ? null : digestOf(new Uint8Array(32)),
       chain_seq: mark ?? null,
-      ...given,
     });
-    previous = nodeEngine.sha256(payload);
+    last = nodeEngine.sha256(payload);
     blocks.push(place);
-    events += seqs.length;
     frames.push(skippableFrame(BLOCK_FRAME, payload), frame);
   }
   if (footer !== undefined) {
     const made: NewFooter = {
-      ...{ segment_bytes: size(), events, ended_t_us: 9, blocks, step_seqs: [], call_seqs: [] },
-      chain_digest: digestOf(new Uint8Array(32)),
-      header_digest: digestOf(nodeEngine.sha256(first)),
-      previous_digest: digestOf(previous),
+      ...{ segment_bytes: size(), ended_t_us: 9, blocks, step_seqs: [], call_seqs: [] },
       ...footer,
     };
-    frames.push(skippableFrame(FOOTER_FRAME, encodeFooter(made, nodeEngine)));
+    const named = { header: nodeEngine.sha256(first), last, ...ends };
+    frames.push(skippableFrame(FOOTER_FRAME, encodeFooter(made, named, nodeEngine)));
   }
   return Buffer.concat(frames);
 }
@@ -181,8 +179,8 @@ test("a newer container, trace, section or event is refused with the advice to u
     expect(code).toBe("TRACE_UNSUPPORTED");
   }
   const header = encodeMessage("BlockHeader", {
-    ...{ section: 6, first_seq: 1, last_seq: 1, events: 1 },
-    ...{ frame_digest: digestOf(new Uint8Array(32)), previous_digest: digestOf(new Uint8Array(32)) },
+    ...{ sections: [6], first_seqs: [1], last_seqs: [1], event_counts: [1], first_t_us: [0], last_t_us: [0] },
+    frame_digest: digestOf(new Uint8Array(32)),
   });
   const strange = Buffer.concat([made([], { sealed: false }), skippableFrame(BLOCK_FRAME, header)]);
   expect((await refusal(strange)).message).toMatch(/section 6 is not known to this version/);
@@ -239,30 +237,32 @@ test("lengths that lead past the file are refused before anything is read for th
 test("an index that lies about its blocks is found out, though it is signed by its own digest", async () => {
   const parts: Part[] = [
     { section: "plan_execution", seqs: [1, 2], body: STEP },
-    { section: "plan_execution", seqs: [3, 4], body: STEP },
+    { section: "plan_execution", seqs: [3, 4], body: STEP, mark: 4 },
   ];
   const honest = (await opened(forged(parts, { footer: {} }))).segments[0]!.blocks.map((block) => ({
     ...block,
   }));
   const [one, two] = honest as [(typeof honest)[0], (typeof honest)[0]];
+  const other = new Uint8Array(32);
+  const forgeries: [Forgery, RegExp][] = [
+    [{ footer: {}, ends: { header: other } }, /not of the segment/],
+    [{ footer: {}, ends: { last: other } }, /not of the segment/],
+  ];
   const lies: [Partial<NewFooter>, RegExp][] = [
     [{ blocks: [one, { ...two, offset: one.offset }] }, /entry of block 2 contradicts|different lengths/],
     [{ blocks: [one, { ...two, offset: one.offset + 10 }] }, /no block header is where|has no such block/],
     [{ blocks: [one, { ...two, offset: 1e9 }] }, /entry of block 2 contradicts/],
     [{ blocks: [one, { ...two, first_seq: 2 }] }, /entry of block 2 contradicts/],
-    [{ blocks: [one, { ...two, events: 1 }] }, /counts 4 events, its blocks 3/],
-    [{ blocks: [one], events: 2 }, /the index has (1 blocks|no such block)/],
-    [{ blocks: [{ ...one, last_seq: 3, events: 3 }, two], events: 5 }, /entry of block 2 contradicts/],
+    [{ blocks: [one, { ...two, events: 1 }] }, /footer has 3 events, of which the last is 4/],
+    [{ blocks: [one] }, /not of the segment|footer has 2 events/],
+    [{ blocks: [{ ...one, last_seq: 3, events: 3 }, two] }, /entry of block 2 contradicts/],
     [{ blocks: [one, { ...two, section: "reward_signal" }] }, /section of the block is plan_execution/],
-    [{ events: 5 }, /counts 5 events, its blocks 4/],
-    [{ header_digest: digestOf(new Uint8Array(32)) }, /not of the segment/],
     [{ segment_bytes: 77 }, /entry of block 2 contradicts/],
-    [{ previous_digest: digestOf(new Uint8Array(32)) }, /not of the segment/],
-    [{ chain_digest: digestOf(new Uint8Array(32).fill(1)) }, /the chain (breaks|ends)/],
   ];
-  for (const [footer, says] of lies) {
-    const { message } = await refusal(forged(parts, { footer }));
-    expect(message, JSON.stringify(footer)).toMatch(says);
+  forgeries.push(...lies.map(([footer, says]): [Forgery, RegExp] => [{ footer }, says]));
+  for (const [forgery, says] of forgeries) {
+    const { message } = await refusal(forged(parts, forgery));
+    expect(message, JSON.stringify(forgery)).toMatch(says);
   }
 });
 
@@ -332,7 +332,7 @@ test("events that are missing, come twice, out of order or in another section ar
 test("places that are not one for each event, do not grow, or are past what a number can be are told", async () => {
   const honest = { first_seq: 1, last_seq: 2, first_t_us: 1, last_t_us: 2 };
   const large = 2 ** 53 - 1;
-  const cases: [Uint8Array, Partial<BlockHeader>, RegExp][] = [
+  const cases: [Uint8Array, Part["header"] & object, RegExp][] = [
     [block([1], [1, 1]), honest, /seq_steps are not one for each of its 2/],
     [block([1, 1, 1], [1, 1]), honest, /seq_steps are not one for each of its 2/],
     [block([1, 1], [1]), honest, /t_us_steps are not one for each of its 2/],
@@ -372,16 +372,49 @@ test("places that are not one for each event, do not grow, or are past what a nu
   }
 });
 
-test("a header that names another attempt than its chain begins with is refused", async () => {
-  const { genesis_digest } = completeHeader({ ...HEADER, lease_id: "lease_1", fence: 3 }, nodeEngine);
-  for (const header of [
-    { genesis_digest },
-    { genesis_digest, lease_id: "lease_1", fence: 4 },
-    { genesis_digest, lease_id: "lease_2", fence: 3 },
-    { genesis_digest, lease_id: "lease_1", fence: null },
-  ]) {
-    expect((await refusal(forged([], { header }))).message).toMatch(/chain's beginning is not that/);
+test("blocks that share a frame are those which its header names, each once and in the order of their sections", async () => {
+  const [plan, reward] = [
+    encodeBlock("plan_execution", eventsAt([1], STEP)),
+    encodeBlock("reward_signal", eventsAt([2], REWARD)),
+  ];
+  const facts = (section: Section, seq: number): BlockFacts => ({
+    ...{ section, first_seq: seq, last_seq: seq, events: 1, first_t_us: seq, last_t_us: seq },
+  });
+  const both = [facts("plan_execution", 1), facts("reward_signal", 2)];
+  const file = (content: Uint8Array, blocks: BlockFacts[]) => {
+    const frame = nodeEngine.compress(content);
+    const payload = encodeBlockHeader({
+      ...{ blocks, compressed_bytes: frame.length, uncompressed_bytes: content.length },
+      frame_digest: digestOf(nodeEngine.sha256(frame)),
+      ...{ chain_digest: digestOf(new Uint8Array(32)), chain_seq: 2 },
+    });
+    return Buffer.concat([made([], { sealed: false }), skippableFrame(BLOCK_FRAME, payload), frame]);
+  };
+  expect(await eventsOf(await opened(file(Buffer.concat([plan, reward]), both)))).toHaveLength(2);
+  const cases: [Uint8Array[], BlockFacts[], RegExp][] = [
+    [[reward, plan], both, /not of section (plan_execution|reward_signal)/],
+    [[plan, reward, reward], both, /more blocks than its header names/],
+    [[plan], both, /fewer blocks than its header names/],
+    [[plan, reward], both.toReversed(), /section plan_execution after section reward_signal/],
+    [[plan, plan], [both[0]!, facts("plan_execution", 2)], /section plan_execution after section plan_ex/],
+  ];
+  for (const [contents, blocks, says] of cases) {
+    expect((await refusal(file(Buffer.concat(contents), blocks))).message).toMatch(says);
   }
+});
+
+test("a header that names another attempt than its chain begins with is refused", async () => {
+  const attempt: NewTraceHeader = { ...HEADER, lease_id: "lease_1", fence: 3 };
+  const bytes = made([STEP], { sealed: false, header: attempt });
+  await (await opened(bytes)).segments[0]!.verify();
+  const blocks = bytes.subarray(8 + Buffer.from(bytes).readUInt32LE(4));
+  for (const other of [{ fence: 4 }, { lease_id: "lease_2" }, { lease_id: null, fence: null }]) {
+    const header = encodeHeader(completeHeader({ ...attempt, ...other }, nodeEngine), nodeEngine);
+    const exchanged = Buffer.concat([skippableFrame(HEADER_FRAME, header), blocks]);
+    expect((await refusal(exchanged)).message).toMatch(/the chain breaks at event 1/);
+  }
+  const half = { lease_id: "lease_1", fence: null };
+  expect((await refusal(forged([], { header: half }))).message).toMatch(/names half of an attempt/);
 });
 
 test("trailing garbage is told, and what is before it is read", async () => {

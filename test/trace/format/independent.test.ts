@@ -8,6 +8,7 @@ import { chosenSeed, Random } from "../events/random-events.ts";
 import { expectSame, made, opened, randomBodies } from "./made.ts";
 
 const HERE = import.meta.dirname;
+const PROTO = join(HERE, "../../../proto");
 const folder = mkdtempSync(join(tmpdir(), "dsec-trace-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -15,7 +16,12 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 function theirs(bytes: Uint8Array): unknown[] {
   const path = join(folder, "made.trace");
   writeFileSync(path, bytes);
-  const words = [join(HERE, "read_trace.py"), join(HERE, "../../../proto/trace.proto"), path];
+  const words = [
+    join(HERE, "read_trace.py"),
+    join(PROTO, "trace.proto"),
+    join(PROTO, "trace-1.dictionary"),
+    path,
+  ];
   return linesOf(execFileSync("/usr/bin/python3", words, { maxBuffer: 1 << 28, stdio: "pipe" }).toString());
 }
 

@@ -7,19 +7,23 @@ import type { NewTraceHeader } from "#trace/format/header.ts";
 import type { EventRange } from "#trace/format/merge.ts";
 import { openTrace, type TraceFile } from "#trace/format/reader.ts";
 import { TrajectoryWriter } from "#trace/format/writer.ts";
-import { nodeEngine } from "#trace/node/engine.ts";
+import { nodeEngine, sealingEngine } from "#trace/node/engine.ts";
 import { type Random, randomBody } from "../events/random-events.ts";
 
 export const STARTED_US = 1_764_000_000_000_000;
 export const HEADER: NewTraceHeader = { trace_id: "trace-1", source: "test", started_wall_us: STARTED_US };
 
-/** Writes the bodies, ten microseconds apart; flushes after every so many, and seals unless told to leave it open. */
+/**
+ * Writes the bodies, ten microseconds apart; flushes after every so many, and seals unless told to leave it open. What is flushed
+ * once is written as a sealed trace is, with the dictionary.
+ */
 export function made(
   bodies: readonly EventBody[],
   { flushEvery = Number.POSITIVE_INFINITY, sealed = true, header = HEADER } = {},
 ): Uint8Array {
   const parts: Uint8Array[] = [];
-  const writer = new TrajectoryWriter(header, nodeEngine, (bytes) => parts.push(bytes));
+  const engine = Number.isFinite(flushEvery) ? nodeEngine : sealingEngine;
+  const writer = new TrajectoryWriter(header, engine, (bytes) => parts.push(bytes));
   for (const body of bodies) {
     const place = { seq: writer.count + 1, t_us: (writer.count + 1) * 10, wall_skew_us: 0 };
     writer.add(encodeEvent(body, place), { ...place, type: body.type });

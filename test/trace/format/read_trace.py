@@ -1,6 +1,8 @@
-"""Reads trace files by docs/trace-format.md and proto/trace.proto alone: the standard library, and the zstd command.
+"""Reads trace files by docs/trace-format.md, proto/trace.proto and proto/trace-1.dictionary alone: the standard library, and the
+zstd command.
 
-    python3 read_trace.py PROTO FILE     an event a line, as JSON; fails where a digest or the chain is not as it should be
+    python3 read_trace.py PROTO DICTIONARY FILE     an event a line, as JSON; fails where a digest or the chain is not as it
+                                                    should be
 """
 import hashlib
 import itertools
@@ -117,7 +119,8 @@ def sha256(data):
 
 
 def unpack(frame):
-    return subprocess.run(["zstd", "-dcq"], input=frame, stdout=subprocess.PIPE, check=True).stdout
+    words = ["zstd", "-dcq", "-D", sys.argv[2]]
+    return subprocess.run(words, input=frame, stdout=subprocess.PIPE, check=True).stdout
 
 
 def empty_frame_bytes(data, at):
@@ -137,21 +140,22 @@ def genesis(header):
     return sha256(json.dumps(named, separators=(",", ":"), ensure_ascii=False).encode())
 
 
-def block_events(messages, content, header):
-    assert content[0] == 0x0A, "the content is no Trace"
-    length, at = varint(content, 1)
-    assert at + length == len(content), "the content is not one block"
-    block = decode(messages, "Block", content[at:])
-    assert block["section"] == header["section"], "the block is of another section than its header says"
+def frame_events(messages, content, header):
+    """The events of a frame's blocks, each with its place."""
+    blocks = decode(messages, "Trace", content)["blocks"]
+    lists = ("sections", "first_seqs", "last_seqs", "event_counts", "first_t_us", "last_t_us")
+    facts = list(zip(*(header[name] for name in lists)))
+    assert len(blocks) == len(facts) == len(header["last_t_us"]) > 0, "the frame has other blocks than its header says"
+    return [event for block, of in zip(blocks, facts) for event in block_events(block, *of)]
+
+
+def block_events(block, section, first_seq, last_seq, events, first_t_us, last_t_us):
+    assert block["section"] == section, "the block is of another section than its header says"
     seqs, times = running_sums(block["seq_steps"]), running_sums(block["t_us_steps"])
     skews = block["wall_skews_us"] or [0] * len(seqs)
-    assert len(seqs) == len(times) == len(skews) == len(block["events"]) == header["events"], "lists of unequal length"
-    assert (seqs[0], seqs[-1], min(times), max(times)) == (
-        header["first_seq"],
-        header["last_seq"],
-        header["first_t_us"],
-        header["last_t_us"],
-    ), "the block's events are not those that its header names"
+    assert len(seqs) == len(times) == len(skews) == len(block["events"]) == events, "lists of unequal length"
+    named = (first_seq, last_seq, first_t_us, last_t_us)
+    assert (seqs[0], seqs[-1], min(times), max(times)) == named, "the block's events are not those that its header names"
     return [place(*at) + data for *at, data in zip(seqs, times, skews, block["events"])]
 
 
@@ -177,20 +181,19 @@ def segment_events(messages, file_header, blocks, sealed_by):
         assert sha256(frame) == header["frame_digest"], "a frame is not as it was written"
         content = stream[at : at + header["uncompressed_bytes"]]
         at += len(content)
-        for data in block_events(messages, content, header):
+        for data in frame_events(messages, content, header):
             event = decode(messages, "Event", data)
             assert event["seq"] not in events, "a number comes twice"
             events[event["seq"]] = (event, data)
         if header["chain_seq"] is not None:
             marks[header["chain_seq"]] = header["chain_digest"]
             flushed = header["chain_seq"]
-    head = file_header["genesis_digest"]
-    assert head == genesis(file_header), "the chain begins otherwise"
+    head = genesis(file_header)
     for seq in range(1, flushed + 1):
         head = sha256(head + events[seq][1])
         assert marks.get(seq, head) == head, "the chain breaks at event %d" % seq
     if sealed_by is not None:
-        assert (sealed_by["events"], sealed_by["chain_digest"]) == (flushed, head), "the footer names another chain"
+        assert sum(sealed_by["event_counts"]) == flushed == len(events), "the footer counts other events"
         index = {seq: event for seq, (event, _) in events.items()}
         for what, kind, steps in (("call", "tool_call_start", "call_seq_steps"), ("step", "plan_step", "step_seq_steps")):
             for number, (seq, step) in enumerate(zip(running_sums(sealed_by[steps]), sealed_by[steps]), 1):
@@ -211,14 +214,12 @@ def read(messages, data):
         payload = data[at + 8 : at + 8 + length]
         if magic == HEADER:
             assert payload[:8] == b"DSECTRC1", "no trace of version 1"
-            current = (decode(messages, "FileHeader", payload[8:]), [], at)
+            current = (decode(messages, "FileHeader", unpack(payload[8:])), [], at)
             segments.append([current, None])
-            previous = sha256(payload)
-            first = previous
+            first = last = sha256(payload)
         elif magic == BLOCK:
             header = decode(messages, "BlockHeader", payload)
-            assert header["previous_digest"] == previous, "a block is not chained to the one before"
-            previous = sha256(payload)
+            last = sha256(payload)
             at += 8 + length
             length = header["compressed_bytes"] - 8
             frame = data[at : at + 8 + length]
@@ -227,11 +228,11 @@ def read(messages, data):
         elif magic == FOOTER:
             size = struct.unpack("<I", payload[-12:-8])[0]
             footer = payload[:size]
-            assert payload[-8:] == b"DSECEND1" and size == len(payload) - 44 and sha256(footer) == payload[size : size + 32]
+            assert payload[-8:] == b"DSECEND1" and size == len(payload) - 44
+            assert sha256(first + last + footer) == payload[size : size + 32], "the footer is of another segment"
             footer = decode(messages, "Footer", footer)
-            assert footer["segment_bytes"] == at - current[2] and footer["header_digest"] == first
-            assert footer["previous_digest"] == previous
-            assert footer["first_seqs"] == [header["first_seq"] for header, _ in current[1]]
+            assert footer["segment_bytes"] == at - current[2]
+            assert footer["first_seqs"] == [seq for header, _ in current[1] for seq in header["first_seqs"]]
             segments[-1][1] = footer
         else:
             assert magic >> 4 == 0x184D2A5, "no frame at %d" % at
@@ -242,9 +243,10 @@ def read(messages, data):
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         messages = parse_proto(file.read())
-    with open(sys.argv[2], "rb") as file:
+    with open(sys.argv[3], "rb") as file:
         segments = read(messages, file.read())
     for header, events, head in segments:
+        header = {**header, "genesis_digest": genesis(header)}
         print(json.dumps({"header": shown(header), "events": len(events), "chain_head": shown(head, "_digest")}))
         for event in events:
             base = header["started_wall_us"] + event["t_us"] + event["wall_skew_us"]
