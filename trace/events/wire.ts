@@ -116,26 +116,22 @@ export class WireReader {
   }
 }
 
-/** Writes one message after another into memory of its own, which grows as they need. */
+/** Writes one message after another. What is written stays where it is: small messages share a block of memory. */
 export class WireWriter {
-  #bytes = new Uint8Array(4096);
+  #bytes = new Uint8Array(BLOCK_BYTES);
+  #start = 0;
   #at = 0;
 
-  /** The offset of the next byte. */
-  get at(): number {
-    return this.#at;
-  }
-
-  /** A copy of what was written, and room for the next message. */
+  /** What was written; the next message is another. */
   finish(): Uint8Array {
-    const written = this.#bytes.slice(0, this.#at);
-    this.#at = 0;
+    const written = this.#bytes.subarray(this.#start, this.#at);
+    this.#start = this.#at;
     return written;
   }
 
   /** Forgets what was written of a message that cannot be. */
   reset(): void {
-    this.#at = 0;
+    this.#at = this.#start;
   }
 
   /** A non-negative safe integer. */
@@ -196,30 +192,39 @@ export class WireWriter {
     this.end(start);
   }
 
-  /** Leaves room for the length of what follows; `end` fills it in. */
+  /** Leaves room for the length of what follows; `end` fills it in. @return for `end` */
   begin(): number {
     this.#grow(1);
-    return this.#at++;
+    return this.#at++ - this.#start;
   }
 
-  end(start: number): void {
-    const length = this.#at - start - 1;
+  end(begun: number): void {
+    const length = this.#at - this.#start - begun - 1;
     const width = varintBytes(length);
     if (width > 1) {
       this.#grow(width);
+      const start = this.#start + begun;
       this.#bytes.copyWithin(start + width, start + 1, this.#at);
       this.#at += width - 1;
     }
-    writeVarint(this.#bytes, start, length);
+    writeVarint(this.#bytes, this.#start + begun, length);
   }
 
   #grow(more: number): void {
-    if (this.#at + more <= this.#bytes.length) return;
-    const larger = new Uint8Array(2 * (this.#at + more));
-    larger.set(this.#bytes);
-    this.#bytes = larger;
+    if (this.#at + more > this.#bytes.length) this.#move(more);
+  }
+
+  /** The message goes on in a new block. */
+  #move(more: number): void {
+    const begun = this.#bytes.subarray(this.#start, this.#at);
+    this.#bytes = new Uint8Array(Math.max(BLOCK_BYTES, 2 * (begun.length + more)));
+    this.#bytes.set(begun);
+    this.#at = begun.length;
+    this.#start = 0;
   }
 }
+
+const BLOCK_BYTES = 32 * 1024;
 
 /** Below, a loop over the characters is faster than the engine's encoder and decoder. */
 const SHORT_CHARS = 32;
