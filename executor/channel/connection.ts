@@ -6,11 +6,11 @@ import { readWholeRequest, WHOLE_BYTES, type WholeRequest } from "./whole-reques
 
 export type ConnectionOptions = {
   /** Counts a request that is taken; the refusal, where it is not. */
-  enter: (socket: Socket) => Reply | null;
+  enter: () => Reply | null;
   /** Must not reject. */
   answer: (request: WholeRequest) => Promise<Reply>;
   /** Counts a request no longer. */
-  leave: (socket: Socket) => void;
+  leave: () => void;
   /** Gives the connection to node:http, with the bytes that wait in it. */
   toNode: (socket: Socket) => void;
   /** Tells a client that its request did not come in time, and closes. */
@@ -67,7 +67,7 @@ export class Connection {
   #take(request: WholeRequest): void {
     const { answer, enter, idleMs } = this.#options;
     const socket = this.#socket;
-    const refusal = enter(socket);
+    const refusal = enter();
     if (refusal !== null) {
       this.#letGo();
       socket.write(textOf(refusal, request, true));
@@ -82,7 +82,7 @@ export class Connection {
   #send(reply: Reply, request: WholeRequest): void {
     const socket = this.#socket;
     const held = this.#held;
-    this.#options.leave(socket);
+    this.#options.leave();
     this.#state = "idle";
     this.#left = null;
     // The client has left.

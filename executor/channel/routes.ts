@@ -54,11 +54,16 @@ export type ChannelParts = {
 export function createChannelRoutes(parts: ChannelParts): Routes {
   const { log, tools, observations } = parts;
 
-  async function answer(exchange: Exchange): Promise<Reply> {
+  function answer(exchange: Exchange): Promise<Reply> {
     const { path } = exchange;
     log.checkRoom();
-    if (path.startsWith("/v1/memory") || path.startsWith("/v1/messages/"))
-      return parts.memoryAndMessages(exchange);
+    return path.startsWith("/v1/memory") || path.startsWith("/v1/messages/")
+      ? parts.memoryAndMessages(exchange)
+      : answerHere(exchange);
+  }
+
+  async function answerHere(exchange: Exchange): Promise<Reply> {
+    const { path } = exchange;
     if (path.startsWith("/v1/tools/")) return answerTool(exchange, parts);
     const step = /^\/v1\/steps\/([1-9]\d{0,8})\/end$/.exec(path)?.[1];
     if (step !== undefined) {

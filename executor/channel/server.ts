@@ -89,13 +89,15 @@ function connectionOptions(
 ): Omit<ConnectionOptions, "toNode"> {
   return {
     answer: (request) => routes(request).catch(failed),
-    enter(socket) {
+    enter() {
       const refusal = share.refusal(0);
       if (refusal !== null) return busy(refusal);
-      share.enter(socket, 0);
+      share.requests++;
       return null;
     },
-    leave: (socket) => share.leave(socket, 0),
+    leave() {
+      share.requests--;
+    },
     headerMs,
     idleMs,
     tooSlow: answerNonsense,
@@ -132,7 +134,8 @@ function send({ status, headers, body }: Reply, request: IncomingMessage, respon
 class Share {
   readonly #sockets = new Set<Socket>();
   readonly #workedFor = new Map<Socket, number>();
-  #requests = 0;
+  /** Being worked on. */
+  requests = 0;
   #bodyBytes = 0;
 
   follow(socket: Socket): void {
@@ -144,22 +147,22 @@ class Share {
   refusal(bytes: number): string | null {
     let unread = 0;
     for (const socket of this.#sockets) unread += socket.writableLength;
-    if (this.#requests >= LIMITS.channelRequests)
-      return `${this.#requests} requests are being worked on already`;
+    if (this.requests >= LIMITS.channelRequests)
+      return `${this.requests} requests are being worked on already`;
     if (unread + this.#bodyBytes + bytes > LIMITS.channelBufferedBytes)
       return "read the answers that wait before asking more";
     return null;
   }
 
-  /** Counts a request until it is left. */
+  /** Counts a request of node:http until it is left. */
   enter(socket: Socket, bytes: number): void {
-    this.#requests++;
+    this.requests++;
     this.#bodyBytes += bytes;
     this.#workedFor.set(socket, (this.#workedFor.get(socket) ?? 0) + 1);
   }
 
   leave(socket: Socket, bytes: number): void {
-    this.#requests--;
+    this.requests--;
     this.#bodyBytes -= bytes;
     const left = this.#workedFor.get(socket)! - 1;
     if (left === 0) this.#workedFor.delete(socket);

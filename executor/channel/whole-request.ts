@@ -55,9 +55,9 @@ export function readWholeRequest(
   bytes: Buffer,
   leaving: () => AbortSignal,
 ): WholeRequest | "begun" | "other" {
-  const headBytes = bytes.indexOf("\r\n\r\n") + 4;
-  if (headBytes < 4 || headBytes > LIMITS.channelHeaderBytes) return "other";
-  const head = readHead(bytes.toString("latin1", 0, headBytes));
+  const text = bytes.toString("latin1", 0, LIMITS.channelHeaderBytes);
+  const headBytes = text.indexOf("\r\n\r\n") + 4;
+  const head = headBytes < 4 ? null : readHead(text.slice(0, headBytes));
   if (head === null) return "other";
   const length = bodyLength(head.fields);
   const end = headBytes + length;

@@ -19,13 +19,8 @@ export class EventLog {
   }
 
   report(namespace: string, source: MemoryEvent["source"], happened: Happened): void {
-    this.#onEvent({
-      seq: ++this.#seq,
-      namespace,
-      source,
-      at: this.#time(),
-      ...happened,
-    });
+    const { op, key, old, new: now, version } = happened;
+    this.#onEvent({ seq: ++this.#seq, namespace, source, at: this.#time(), op, key, old, new: now, version });
   }
 
   /** Many events share a millisecond; its text is made once. */

@@ -15,8 +15,7 @@ export type Strictness = "exact" | "lenient";
  * @throws MALFORMED_JSON as `parseJson` does; MEMORY_VALUE_REFUSED where a reader would silently see another number
  */
 export function exactJson(input: Uint8Array | string, what: string, strictness: Strictness): ExactJson {
-  const source =
-    typeof input === "string" ? input : new TextDecoder("utf-8", { ignoreBOM: true }).decode(input);
+  const source = typeof input === "string" ? input : DECODER.decode(input);
   // From the bytes, so that what is not UTF-8 is refused and not replaced.
   const value = parseJson(input, what);
   if (!MAY_CHANGE.test(source)) return { text: source, value };
@@ -27,6 +26,8 @@ export function exactJson(input: Uint8Array | string, what: string, strictness: 
   });
   return { text, value };
 }
+
+const DECODER = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** Space, an escape, an exponent or 16 digits in a row: without these a valid text is compact and exact already. */
 const MAY_CHANGE = /[\s\\]|\d{16}|\d[eE]/;

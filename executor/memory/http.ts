@@ -18,7 +18,7 @@ const JSON_TYPE = /^application\/json\s*(;\s*charset\s*=\s*"?utf-8"?\s*)?$/i;
 
 /** INVALID_REQUEST for a member that is unknown, repeated or wrong: a misspelt condition must not be no condition. */
 export function readQuery<S extends z.ZodType>({ query }: Exchange, schema: S): z.output<S> {
-  if (query === "") return judge(schema, {}, "the query");
+  if (query === "") return nothingAsked(schema);
   const members: Record<string, string> = Object.create(null);
   for (const [name, value] of new URLSearchParams(query)) {
     if (name in members) throw new DsecError("INVALID_REQUEST", `query member ${quoted(name)} is repeated`);
@@ -26,6 +26,18 @@ export function readQuery<S extends z.ZodType>({ query }: Exchange, schema: S): 
   }
   return judge(schema, { ...members }, "the query");
 }
+
+/** What is made of no query, once for each schema. */
+function nothingAsked<S extends z.ZodType>(schema: S): z.output<S> {
+  let read = NOTHING_ASKED.get(schema);
+  if (read === undefined) {
+    read = Object.freeze(judge(schema, {}, "the query") as object);
+    NOTHING_ASKED.set(schema, read);
+  }
+  return read as z.output<S>;
+}
+
+const NOTHING_ASKED = new WeakMap<z.ZodType, object>();
 
 export function judge<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
   const parsed = schema.safeParse(value);

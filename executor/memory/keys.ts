@@ -8,8 +8,11 @@ import type { Lifetime } from "./store.ts";
 
 /** INVALID_REQUEST where the key is empty, too long, `.` or `..`, or holds U+0000 or a lone surrogate. */
 export function checkKey(key: string): void {
-  check(MemoryKeySchema, key, `memory key ${quote(key)}`);
+  if (!PLAIN_KEY.test(key)) check(MemoryKeySchema, key, `memory key ${quote(key)}`);
 }
+
+/** Most keys; not a dot, which may be one of two. */
+const PLAIN_KEY = /^[\w:-]{1,128}$/;
 
 /** A prefix is the beginning of a key, so it may also be empty, `.` or `..`. */
 export function checkPrefix(prefix: string): void {

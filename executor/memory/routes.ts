@@ -54,7 +54,7 @@ export function createMemoryRoutes(options: MemoryRoutesOptions): Routes {
   const { memory, messages, identity, newRequestId = () => `req_${randomUUID()}` } = options;
   const answerMessages = messageRoutes(messages);
 
-  async function answer(exchange: Exchange): Promise<Reply> {
+  function answer(exchange: Exchange): Promise<Reply> {
     const { path } = exchange;
     const view = (name: string | undefined) => memory.view(identity, name ?? null, readOrigin(exchange));
     if (path.startsWith(KEYS)) return answerKey(exchange, view);
@@ -172,7 +172,8 @@ function expectation(exchange: Exchange): Expectation {
 
 function entryHeaders(entry: Entry): Record<string, string> {
   const expiry = expiresAt(entry);
-  return { etag: `"${entry.version}"`, ...(expiry === null ? {} : { "dsec-expires-at": expiry }) };
+  const etag = `"${entry.version}"`;
+  return expiry === null ? { etag } : { etag, "dsec-expires-at": expiry };
 }
 
 function expiresAt({ expiresAtMs }: Entry): string | null {
@@ -180,9 +181,8 @@ function expiresAt({ expiresAtMs }: Entry): string | null {
 }
 
 function writtenMembers(entry: Entry): string {
-  const { key, version } = entry;
-  const members = { key, version, expires_at: expiresAt(entry) };
-  return JSON.stringify(members).slice(1, -1);
+  const expiry = expiresAt(entry);
+  return `"key":${JSON.stringify(entry.key)},"version":${entry.version},"expires_at":${expiry === null ? null : `"${expiry}"`}`;
 }
 
 function pageText({ entries, nextCursor }: Page): string {

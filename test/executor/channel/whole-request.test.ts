@@ -150,8 +150,8 @@ test("whatever is changed in a request, what is taken is one request, and node:h
         for (const [name, value] of Object.entries(seen!.headers)) expect(request.header(name)).toBe(value);
       },
     ),
-    { numRuns: 1_000 },
+    { numRuns: 600 },
   );
   // The property is about something.
-  expect(taken).toBeGreaterThan(100);
+  expect(taken).toBeGreaterThan(60);
 });
