@@ -1,5 +1,7 @@
+import { DsecError } from "#core/errors.ts";
 import type { AttemptFolder } from "./attempt-folder.ts";
 import { deliver, failLease } from "./deliver.ts";
+import { wireText } from "./evidence.ts";
 import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
 import { untilAnswered } from "./retry.ts";
 import type { Collector } from "./trace/collector.ts";
@@ -51,7 +53,15 @@ async function recoverAttempt(
   if (hold === null) return; // nothing of ours, or answered for and on its way out
   const finish = await folder.readFinish();
   if (finish !== null) {
-    await deliver(finish, folder, { ...options, flushed: Promise.resolve() });
+    try {
+      await deliver(finish, folder, { ...options, flushed: Promise.resolve() });
+    } catch (error) {
+      if (signal.aborted || error instanceof DsecError) throw error;
+      // A file of it was removed meanwhile, as old traces are: no later life will find it either.
+      options.onFailure(error);
+      const message = wireText(`what the attempt left cannot be read: ${(error as Error).message}`);
+      await failLease(hold, { message, evidence: null }, options);
+    }
     return;
   }
   if (trajectory !== undefined) {

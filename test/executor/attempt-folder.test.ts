@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "#core/ids.ts";
 import { AttemptFolder } from "#executor/attempt-folder.ts";
 import { recoverAttempts } from "#executor/recover.ts";
+import { emptyResult } from "#executor/run.ts";
 
 let directory: string;
 beforeAll(async () => {
@@ -76,4 +77,29 @@ test("an executor that is killed while it removes a delivered attempt finds none
     expect(readdirSync(attempts)).toEqual([]);
   }
   expect(halfway, "kills in the middle of a removal").toBeGreaterThan(0);
+});
+
+test("a finished attempt whose trace is gone is told as failed, and its folder does not stay for ever", async () => {
+  const attempts = await mkdtemp(join(directory, "g-"));
+  const hold = { lease_id: newId("lease"), fence: 1 };
+  const folder = AttemptFolder.create(attempts, hold);
+  const result = emptyResult({ reason: "exited", exit_code: 0, signal: null, message: null });
+  const trace = {
+    digest: `sha256:${"1".repeat(64)}` as const,
+    size: 1,
+    path: join(attempts, "cleaned-up.trace"),
+  };
+  folder.writeFinish({ hold, complete: { fence: 1, result, evidence: "e" }, trace });
+  const told: unknown[] = [];
+  const nobody = () => Promise.reject(new Error("nothing else is to be told"));
+  const fail = async (leaseId: string, { message }: { message: string }) =>
+    void told.push([leaseId, message]);
+  const failures: unknown[] = [];
+  await recoverAttempts({
+    ...{ folders: [folder], trajectories: [], collector: { sealLeft: nobody } },
+    ...{ client: { putBlob: nobody, complete: nobody, fail, sendTrajectory: nobody } },
+    ...{ signal: new AbortController().signal, onFailure: (error) => failures.push(error) },
+  });
+  expect(told).toEqual([[hold.lease_id, expect.stringMatching(/^what the attempt left cannot be read: /)]]);
+  expect(readdirSync(attempts)).toEqual([]);
 });
