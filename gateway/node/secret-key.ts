@@ -62,4 +62,11 @@ function create(folder: string, path: string): void {
   } finally {
     rmSync(draft, { force: true });
   }
+  // The name must be as durable as the bytes before anything is sealed: after a power cut another key would be made.
+  const directory = openSync(folder, "r");
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
 }
