@@ -10,6 +10,8 @@ const PROCESS = 1;
 const STEPS = 1;
 const MARKS = 2;
 const FIRST_LANE = 10;
+/** Of steps that cross others; past all lanes of calls that a trace can have. */
+const SPARE_LANES = 1_000_000;
 
 /** Pieces of the document's text. */
 export async function* exportChrome(
@@ -25,7 +27,22 @@ export async function* exportChrome(
   yield named("process_name", PROCESS, header.trace_id);
   yield `,${named("thread_name", STEPS, "plan steps")},${named("thread_name", MARKS, "events")}`;
   const lanes = new Lanes();
+  const stepLanes = new StepLanes();
   const steps = new Map<number, TraceEvent<"plan_step">>();
+  const completeStep = function* (
+    begun: TraceEvent<"plan_step">,
+    toUs: number,
+    args: object,
+  ): Generator<string> {
+    steps.delete(begun.step);
+    const lane = stepLanes.take(
+      begun.t_us,
+      toUs,
+      Math.min(begun.t_us, ...[...steps.values()].map(({ t_us }) => t_us)),
+    );
+    if (lane.isNew) yield `,${named("thread_name", lane.tid, "plan steps that cross others")}`;
+    yield `,${complete(begun.name, lane.tid, begun.t_us, toUs, args)}`;
+  };
   let lastUs = 0;
   for await (const event of events) {
     lastUs = Math.max(lastUs, event.t_us);
@@ -40,8 +57,7 @@ export async function* exportChrome(
     } else if (event.type === "plan_step" && event.state === "begun") steps.set(event.step, event);
     else if (event.type === "plan_step" && event.state === "ended" && steps.has(event.step)) {
       const begun = steps.get(event.step)!;
-      steps.delete(event.step);
-      yield `,${complete(event.name, STEPS, begun.t_us, event.t_us, { begun, ended: event })}`;
+      yield* completeStep(begun, event.t_us, { begun, ended: event });
     } else yield `,${instant(event)}`;
     if (event.type === "reward") yield `,${counter(event)}`;
   }
@@ -49,9 +65,7 @@ export async function* exportChrome(
   for (const { start, tid } of lanes.rest()) {
     yield `,${complete(labelOf(start), tid, start.t_us, lastUs, { start, unanswered: true })}`;
   }
-  for (const begun of steps.values()) {
-    yield `,${complete(begun.name, STEPS, begun.t_us, lastUs, { begun, unended: true })}`;
-  }
+  for (const begun of [...steps.values()]) yield* completeStep(begun, lastUs, { begun, unended: true });
   yield "]}\n";
 }
 
@@ -81,6 +95,27 @@ class Lanes {
   rest(): Iterable<OpenCall> {
     return this.#open.values();
   }
+}
+
+/** Steps may end in another order than they nest in; one that would cross another on its thread goes to the next thread. */
+class StepLanes {
+  readonly #lanes: Span[][] = [[]];
+
+  /** @param openUs no step that is still to come began before that */
+  take(fromUs: number, toUs: number, openUs: number): { tid: number; isNew: boolean } {
+    const slice = { fromUs, toUs: Math.max(fromUs, toUs) };
+    const found = this.#lanes.findIndex((lane) => lane.every((other) => !crosses(slice, other)));
+    const at = found < 0 ? this.#lanes.length : found;
+    this.#lanes[at] = [...(this.#lanes[at] ?? []).filter((other) => other.toUs > openUs), slice];
+    return { tid: at === 0 ? STEPS : SPARE_LANES + at, isNew: found < 0 };
+  }
+}
+
+type Span = { fromUs: number; toUs: number };
+
+function crosses(one: Span, other: Span): boolean {
+  const [first, second] = one.fromUs <= other.fromUs ? [one, other] : [other, one];
+  return first.fromUs < second.fromUs && second.fromUs < first.toUs && first.toUs < second.toUs;
 }
 
 function complete(name: string, tid: number, fromUs: number, toUs: number, args: object): string {

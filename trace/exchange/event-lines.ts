@@ -1,10 +1,11 @@
 /**
- * A trace as JSON lines: its header, then an event each, and nothing lost. Members are those of proto/trace.proto; absent ones
+ * A trace as JSON lines: its header, then an event each, and at the end how many there were and the head of their chain; nothing lost. Members are those of proto/trace.proto; absent ones
  * are left out. Bytes are `{"text"}` where they are UTF-8 and `{"base64"}` otherwise, and the numbers that JSON lacks are
  * written as `"NaN"`, `"Infinity"` and `"-Infinity"`, as protobuf's JSON mapping does.
  */
 
 import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
 import { decodeEvent, encodeEvent } from "#trace/events/codec.ts";
 import { EVENT_TYPES, type EventBody, type TraceEvent } from "#trace/events/event.ts";
 import { DOUBLES } from "#trace/events/plans.ts";
@@ -20,17 +21,32 @@ export function eventLine(event: TraceEvent): string {
   return lineOf(event);
 }
 
+/** Without it a file that lost its last lines would be a shorter trace. */
+export function endLine({ count, chainHead }: { count: number; chainHead: Digest }): string {
+  return lineOf({ type: "end", events: count, chain_head: chainHead });
+}
+
 export type ParsedLine =
-  | { kind: "header"; header: NewTraceHeader }
-  | { kind: "event"; seq: number; event: TimedEvent };
+  /** Whole: an export wrote it, with `genesis_digest`, and the line that ends the trace must come too. */
+  | { kind: "header"; header: NewTraceHeader; claims: "whole" | "nothing" }
+  | { kind: "event"; seq: number; event: TimedEvent }
+  | { kind: "end"; events: number; chain_head: string };
 
 /** @throws INVALID_REQUEST naming the line and the member that is not as it must be */
 export function parseLine(document: JsonDocument, node: JsonNode = document.root): ParsedLine {
   const { type, ...members } = memberValue(document, node, "the line") as Record<string, unknown>;
-  if (type === "trace") return { kind: "header", header: headerOf(members, document) };
+  if (type === "trace") {
+    const claims = typeof members.genesis_digest === "string" ? "whole" : "nothing";
+    return { kind: "header", header: headerOf(members, document), claims };
+  }
+  if (type === "end") {
+    const { chain_head } = members;
+    if (typeof chain_head !== "string") throw document.refused("a line of type end must have chain_head");
+    return { kind: "end", events: wholeNumber(members.events, "events", document), chain_head };
+  }
   if (typeof type !== "string" || !(EVENT_TYPES as string[]).includes(type)) {
     throw document.refused(
-      `it has type ${JSON.stringify(type)?.slice(0, 80)}, which is neither "trace" nor that of an event`,
+      `it has type ${JSON.stringify(type)?.slice(0, 80)}, which is neither "trace" nor "end" nor that of an event`,
     );
   }
   const { seq, t_us, wall_us, ...body } = members as { seq: unknown; t_us: unknown; wall_us: unknown };

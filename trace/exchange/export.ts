@@ -1,33 +1,29 @@
 /** From a trace to other formats. */
-import type { TraceEvent } from "#trace/events/event.ts";
-import type { TraceHeader } from "#trace/format/header.ts";
+import type { TraceSegment } from "#trace/format/segment.ts";
 import { exportAtif } from "./atif-export.ts";
 import { exportChrome } from "./chrome-export.ts";
-import { eventLine, headerLine } from "./event-lines.ts";
+import { endLine, eventLine, headerLine } from "./event-lines.ts";
 import { exportOtlp } from "./otlp-export.ts";
 
 export const EXPORT_FORMATS = ["atif", "otlp", "chrome", "jsonl"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
-/** Pieces of the text that the trace becomes. @param events all of them, in order */
-export function exportTrace(
-  header: TraceHeader,
-  events: AsyncIterable<TraceEvent>,
-  format: ExportFormat,
-): AsyncGenerator<string> {
+/** Pieces of the text that the trace becomes. */
+export function exportTrace(segment: TraceSegment, format: ExportFormat): AsyncGenerator<string> {
   switch (format) {
     case "atif":
-      return exportAtif(header, events);
+      return exportAtif(segment.header, segment.events());
     case "otlp":
-      return exportOtlp(header, events);
+      return exportOtlp(segment.header, segment.events());
     case "chrome":
-      return exportChrome(header, events);
+      return exportChrome(segment.header, segment.events());
     case "jsonl":
-      return exportLines(header, events);
+      return exportLines(segment);
   }
 }
 
-async function* exportLines(header: TraceHeader, events: AsyncIterable<TraceEvent>): AsyncGenerator<string> {
-  yield headerLine(header);
-  for await (const event of events) yield eventLine(event);
+async function* exportLines(segment: TraceSegment): AsyncGenerator<string> {
+  yield headerLine(segment.header);
+  for await (const event of segment.events()) yield eventLine(event);
+  yield endLine(segment);
 }

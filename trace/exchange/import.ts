@@ -1,4 +1,11 @@
 /** From a file of another format to the traces in it. */
+import type { Digest } from "#core/ids.ts";
+import { sha256 } from "#core/json.ts";
+import { genesisText } from "#trace/events/chain.ts";
+import { encodeEvent, rawDigest } from "#trace/events/codec.ts";
+import type { EventBody } from "#trace/events/event.ts";
+import { concatBytes } from "#trace/format/frames.ts";
+import type { NewTraceHeader } from "#trace/format/header.ts";
 import { importAtif } from "./atif-import.ts";
 import { importEpisode, isEpisode } from "./episodes.ts";
 import { isEventLine, parseLine } from "./event-lines.ts";
@@ -46,7 +53,7 @@ export async function* importTraces(
   }
 }
 
-/** Episodes, and event lines: a header, then the events up to the next header or episode. */
+/** Episodes, and event lines: a header, its events, and the line that ends them, which only lines from elsewhere may lack. */
 async function* importLines(
   records: AsyncIterator<JsonRecord>,
   name: string,
@@ -67,19 +74,55 @@ async function* importLines(
     }
     const parsed = parseLine(document);
     if (parsed.kind !== "header")
-      throw document.refused("an event comes before the line of its trace (type trace)");
+      throw document.refused(`an ${parsed.kind} comes before the line of its trace (type trace)`);
+    const { header, claims } = parsed;
     async function* events(): AsyncGenerator<TimedEvent> {
+      const chain = await LineChain.of(header);
       for (let seq = 1; ; seq++) {
         next = await records.next();
-        if (next.done) return;
-        const line = documentOf(next.value);
-        if (isEpisode(line.root)) return;
-        const event = parseLine(line);
-        if (event.kind === "header") return;
-        if (event.seq !== seq) throw line.refused(`event ${event.seq} stands where event ${seq} must`);
-        yield event.event;
+        const line = next.done ? null : documentOf(next.value);
+        const parsed = line === null || isEpisode(line.root) ? null : parseLine(line);
+        if (parsed === null || parsed.kind === "header") {
+          if (claims === "nothing") return;
+          throw document.refused(
+            `trace ${header.trace_id} has no line of type end after its event ${seq - 1}: what came then is lost; export it again`,
+          );
+        }
+        if (parsed.kind === "end") {
+          if (parsed.events !== seq - 1 || parsed.chain_head !== chain.head) {
+            throw line!.refused(
+              `it ends a trace of ${parsed.events} events with the chain head ${parsed.chain_head}, but there are ${seq - 1} with ${chain.head}; export it again, or where lines were changed on purpose, take this line and the first one's genesis_digest away`,
+            );
+          }
+          next = await records.next();
+          return;
+        }
+        if (parsed.seq !== seq) throw line!.refused(`event ${parsed.seq} stands where event ${seq} must`);
+        await chain.add(parsed.event, seq);
+        yield parsed.event;
       }
     }
-    yield { line: record.line, header: parsed.header, events: events() };
+    yield { line: record.line, header, events: events() };
+  }
+}
+
+/** The chain that the lines of a trace make. */
+class LineChain {
+  head: Digest;
+  readonly #startedWallUs: number;
+
+  private constructor(head: Digest, startedWallUs: number) {
+    this.head = head;
+    this.#startedWallUs = startedWallUs;
+  }
+
+  static async of({ trace_id, lease_id, fence, started_wall_us }: NewTraceHeader): Promise<LineChain> {
+    const of = typeof lease_id === "string" && typeof fence === "number" ? { lease_id, fence } : { trace_id };
+    return new LineChain(await sha256(genesisText(of)), started_wall_us);
+  }
+
+  async add({ t_us, wall_us, ...body }: TimedEvent, seq: number): Promise<void> {
+    const place = { seq, t_us, wall_skew_us: wall_us - this.#startedWallUs - t_us };
+    this.head = await sha256(concatBytes([rawDigest(this.head), encodeEvent(body as EventBody, place)]));
   }
 }

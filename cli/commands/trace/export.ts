@@ -82,7 +82,7 @@ async function* exported(file: string, format: ExportFormat, onSegment = () => {
     }
     for (const segment of trace.segments) {
       onSegment();
-      yield* joined(exportTrace(segment.header, segment.events(), format));
+      yield* joined(exportTrace(segment, format));
     }
   } finally {
     await trace.close();

@@ -34,7 +34,7 @@ export async function* airlineTraces(path: string): AsyncGenerator<TraceSegment>
 
 export async function exported(segment: TraceSegment, format: ExportFormat): Promise<string> {
   let text = "";
-  for await (const piece of exportTrace(segment.header, segment.events(), format)) text += piece;
+  for await (const piece of exportTrace(segment, format)) text += piece;
   return text;
 }
 

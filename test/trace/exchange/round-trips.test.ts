@@ -4,6 +4,7 @@ import type { TimedEvent } from "#trace/exchange/imported.ts";
 import { validate } from "#trace/format/validate.ts";
 import { sharedPath } from "../../support/shared.ts";
 import { checkAtif } from "./atif-rules.ts";
+import { checkChrome } from "./chrome-rules.ts";
 import { airlineTraces, eventsIn, exported, importedFrom, writtenTrace } from "./imports.ts";
 
 const AIRLINE = sharedPath("data/tau-airline/episodes.jsonl");
@@ -71,17 +72,13 @@ describe.skipIf(AIRLINE === null)("the 150 airline episodes", () => {
     }
   });
 
-  test("are Chrome traces whose calls nest in their lanes", async () => {
+  test("are Chrome traces by the rules of that format, with a slice for each call", async () => {
     for await (const segment of airlineTraces(AIRLINE!)) {
-      const { traceEvents } = JSON.parse(await exported(segment, "chrome"));
+      const document = JSON.parse(await exported(segment, "chrome"));
+      checkChrome(document);
       const events = await eventsIn(segment);
       const calls = events.filter((event) => event.type === "tool_call_start").length;
-      expect(traceEvents.filter(({ ph }: { ph: string }) => ph === "X")).toHaveLength(calls);
-      for (const { ph, ts, pid, tid } of traceEvents) {
-        expect(typeof pid).toBe("number");
-        expect(typeof tid).toBe("number");
-        if (ph !== "M") expect(Number.isInteger(ts)).toBe(true);
-      }
+      expect(document.traceEvents.filter(({ ph }: { ph: string }) => ph === "X")).toHaveLength(calls);
     }
   });
 });
@@ -245,6 +242,59 @@ describe("a trace with events of every type", () => {
     const two = JSON.parse(await exported(late, "otlp"));
     two.resourceSpans[0].scopeSpans[0].spans.at(-1).events.pop();
     await expect(importedFrom(JSON.stringify(two), "otlp")).rejects.toThrow(/event 2 is missing/);
+  });
+
+  test("as JSON lines that lost some at their end, or of which one was changed, is refused with what is wrong", async () => {
+    const whole = await exported(await writtenTrace({ header: HEADER, events: EVENTS }), "jsonl");
+    const lines = whole.trimEnd().split("\n");
+    for (const kept of [1, 2, EVENTS.length, lines.length - 1]) {
+      const cut = `${lines.slice(0, kept).join("\n")}\n`;
+      await expect(importedFrom(cut, "jsonl")).rejects.toThrow(
+        `input:1: trace all has no line of type end after its event ${kept - 1}`,
+      );
+      // and where another trace follows
+      await expect(importedFrom(cut + whole, "jsonl")).rejects.toThrow(/no line of type end/);
+    }
+    const changed = whole.replace('"stream":"stdout"', '"stream":"stderr"');
+    await expect(importedFrom(changed, "jsonl")).rejects.toThrow(
+      /input:\d+: it ends a trace of \d+ events with/,
+    );
+    const without = [...lines.slice(0, -2), lines.at(-1)].join("\n");
+    await expect(importedFrom(without, "jsonl")).rejects.toThrow(
+      `it ends a trace of ${EVENTS.length} events with`,
+    );
+    // what claims nothing is taken as it is
+    const { genesis_digest, ...header } = JSON.parse(lines[0]!);
+    const [shorter] = await importedFrom([JSON.stringify(header), lines[1]].join("\n"), "jsonl");
+    expect(shorter!.count).toBe(1);
+  });
+
+  test("is a Chrome trace by the rules of that format, also where calls overlap and steps end in another order", async () => {
+    const at = (t_us: number) => ({ t_us, wall_us: WALL + t_us });
+    const call = { type: "tool_call_start", kind: "http", via: "http" } as const;
+    const end = { type: "tool_call_end", state: "answered", tries: 1, duration_us: 0 } as const;
+    const crossing: TimedEvent[] = [
+      { type: "plan_step", state: "begun", step: 1, name: "one", ...at(0) },
+      { ...call, call: 1, ...at(1) },
+      { type: "plan_step", state: "begun", step: 2, name: "two", ...at(2) },
+      { ...call, call: 2, ...at(3) },
+      { ...end, call: 1, ...at(4) },
+      { type: "plan_step", state: "ended", step: 1, name: "one", ...at(5) },
+      { ...call, call: 3, ...at(6) },
+      { type: "plan_step", state: "ended", step: 2, name: "two", ...at(7) },
+      { ...end, call: 3, ...at(8) },
+    ];
+    for (const events of [crossing, EVENTS]) {
+      const segment = await writtenTrace({ header: HEADER, events });
+      const document = JSON.parse(await exported(segment, "chrome"));
+      checkChrome(document);
+      const slices = document.traceEvents.filter(({ ph }: { ph: string }) => ph === "X");
+      const begun = events.filter(
+        (event) =>
+          event.type === "tool_call_start" || (event.type === "plan_step" && event.state === "begun"),
+      );
+      expect(slices).toHaveLength(begun.length);
+    }
   });
 
   test.each(["jsonl", "atif", "otlp"] as const)("of no events comes back from %s", async (format) => {
