@@ -1,7 +1,8 @@
 /**
  * What the sandbox's socket costs: `dsec-tool memory set` and `get` as programs that are started for one operation each,
- * in turn with starts that do nothing, and memory writes, which cost more than reads, over kept connections. Every
- * operation is recorded in the event log and the memory service's database, as always.
+ * in turn with starts that do nothing; then memory writes, reads, and one of each in turn, which is what an operation
+ * is, over kept connections with a key each. Every operation is recorded in the event log and the memory service's
+ * database, as always.
  */
 import { rm } from "node:fs/promises";
 import { median, percentile } from "#bench/support/figures.ts";
@@ -19,35 +20,50 @@ const COMMANDS = {
 type Name = keyof typeof COMMANDS;
 const NAMES = Object.keys(COMMANDS) as Name[];
 
+const WRITE = ["PUT", "/v1/memory/key#", '"value"'];
+const READ = ["GET", "/v1/memory/key#", ""];
+/** A write before, where there would be nothing to read. */
+const LOADS = { writes: WRITE, reads: [...WRITE, "---", ...READ], operations: [...WRITE, ...READ] };
+type Kind = keyof typeof LOADS;
+const KINDS = Object.keys(LOADS) as Kind[];
+
 const STARTS = 500;
 const CONNECTIONS = 16;
 const OPERATIONS = 30_000;
 const ROUNDS = 3;
 
-export async function run(say: (line: string) => void): Promise<Record<string, unknown>> {
+export async function run(
+  say: (line: string) => void,
+  { quick }: { quick: boolean },
+): Promise<Record<string, unknown>> {
+  const [starts, operations] = quick ? [STARTS / 5, OPERATIONS / 5] : [STARTS, OPERATIONS];
   const system = await startSystem();
   try {
     const load = await buildLoad(createClient({ gateway: system.url, apiKey: system.adminKey }));
     const words = NAMES.flatMap((name) => ["---", ...COMMANDS[name]]).slice(1);
-    const { us } = await load.inSandbox(["exec", String(STARTS), ...words]);
+    const { us } = await load.inSandbox(["exec", String(starts), ...words]);
     const of = (name: Name) => us.filter((_, at) => NAMES[at % NAMES.length] === name);
     for (const name of NAMES) {
-      say(`${name.padEnd(5)} p50 ${ms(of(name), 0.5)} ms  p99 ${ms(of(name), 0.99)} ms  n ${STARTS}`);
+      say(`${name.padEnd(5)} p50 ${ms(of(name), 0.5)} ms  p99 ${ms(of(name), 0.99)} ms  n ${starts}`);
     }
-    const rates: number[] = [];
+    const rates: Record<Kind, number[]> = { writes: [], reads: [], operations: [] };
     for (let round = 0; round < ROUNDS; round++) {
-      const put = ["PUT", "/v1/memory/key", '"value"'];
-      const done = await load.inSandbox(["http", "$SOCKET", `${CONNECTIONS}`, `${OPERATIONS}`, "0", ...put]);
-      rates.push(Math.round(done.us.length / done.seconds));
-      say(`writes over ${CONNECTIONS} kept connections: ${rates.at(-1)}/s`);
+      for (const kind of KINDS) {
+        const shape = [`${CONNECTIONS}`, `${operations}`, "0", ...LOADS[kind]];
+        const done = await load.inSandbox(["http", "$SOCKET", ...shape]);
+        rates[kind].push(Math.round(done.us.length / done.seconds));
+        say(`memory ${kind} over ${CONNECTIONS} kept connections: ${rates[kind].at(-1)}/s`);
+      }
     }
     return {
       p50_ms: ms(of("set"), 0.5),
       p99_ms: ms(of("set"), 0.99),
       get_p50_ms: ms(of("get"), 0.5),
       start_p50_ms: ms(of("help"), 0.5),
-      memory_ops_per_s: median(rates),
-      n: STARTS,
+      memory_ops_per_s: median(rates.operations),
+      memory_writes_per_s: median(rates.writes),
+      memory_reads_per_s: median(rates.reads),
+      n: starts,
     };
   } finally {
     await system.stop();

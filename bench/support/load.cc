@@ -1,8 +1,11 @@
 // A client that measures, small enough to be no part of what it measures. Runs on the host and inside sandboxes.
 //
-//   load http TARGET CONNECTIONS COUNT PACE_US METHOD PATH BODY   HTTP/1.1 over kept connections; TARGET is unix:PATH or
+//   load http TARGET CONNECTIONS COUNT PACE_US METHOD PATH BODY…  HTTP/1.1 over kept connections; TARGET is unix:PATH or
 //                                                                 a port on 127.0.0.1; PACE_US is the time from the start
-//                                                                 of one call of a connection to the next, 0 for none
+//                                                                 of one call of a connection to the next, 0 for none.
+//                                                                 Each connection makes of several requests one in turn,
+//                                                                 and first, uncounted, what stands before the word ---;
+//                                                                 # in a path is the connection's number
 //   load exec COUNT COMMAND… [--- COMMAND…]…                      the commands started and waited for, in turn, COUNT times
 //                                                                 each; what they print is dropped
 //
@@ -68,6 +71,18 @@ void read_answer(int socket) {
   }
 }
 
+std::string request_of(const std::string& method, std::string path, const std::string& body, int connection) {
+  if (const size_t at = path.find('#'); at != std::string::npos) path.replace(at, 1, std::to_string(connection));
+  std::string request = method + " " + path + " HTTP/1.1\r\nhost: localhost\r\n";
+  if (!body.empty()) request += "content-type: application/json\r\n";
+  return request + "content-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+void call(int socket, const std::string& request) {
+  if (::send(socket, request.data(), request.size(), MSG_NOSIGNAL) < 0) die("send");
+  read_answer(socket);
+}
+
 int main(int count, char** words) {
   if (count < 4) die("usage: load http|exec …");
   std::vector<double> samples;
@@ -94,24 +109,30 @@ int main(int count, char** words) {
       }
     }
   } else {
-    if (count != 9) die("usage: load http TARGET CONNECTIONS COUNT PACE_US METHOD PATH BODY");
-    const std::string target = words[2], body = words[8];
+    if (count < 9) die("usage: load http TARGET CONNECTIONS COUNT PACE_US [METHOD PATH BODY… ---] METHOD PATH BODY…");
+    const std::string target = words[2];
     const int connections = std::atoi(words[3]), each = std::atoi(words[4]) / connections;
     const std::chrono::microseconds pace(std::atoi(words[5]));
-    std::string request = std::string(words[6]) + " " + words[7] + " HTTP/1.1\r\nhost: localhost\r\n";
-    if (!body.empty()) request += "content-type: application/json\r\n";
-    request += "content-length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
     std::vector<std::vector<double>> measured(static_cast<size_t>(connections));
     std::vector<std::thread> threads;
     for (int index = 0; index < connections; index++) {
       threads.emplace_back([&, index] {
         const int socket = connected(target);
+        std::vector<std::string> requests;
+        for (char** word = words + 6; *word; word += 3) {
+          if (std::strcmp(*word, "---") == 0) {
+            for (const std::string& request : requests) call(socket, request);
+            requests.clear();
+            word++;
+          }
+          requests.push_back(request_of(word[0], word[1], word[2], index));
+        }
         auto due = start + pace * index / connections;
         for (int i = 0; i < each; i++, due += pace) {
           if (pace.count() > 0) std::this_thread::sleep_until(due);
+          const std::string& request = requests[static_cast<size_t>(i) % requests.size()];
           const auto begun = Clock::now();
-          if (::send(socket, request.data(), request.size(), MSG_NOSIGNAL) < 0) die("send");
-          read_answer(socket);
+          call(socket, request);
           measured[static_cast<size_t>(index)].push_back(us_since(begun));
         }
         ::close(socket);
