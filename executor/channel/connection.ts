@@ -88,9 +88,14 @@ export class Connection {
     // The client has left.
     if (!socket.writable) return;
     socket.write(textOf(reply, request, request.isLast));
-    if (request.isLast) socket.destroySoon();
+    const isWritten = socket.writableLength === 0;
+    if (request.isLast) {
+      // Where nothing waits to be written there is nothing to shut down first.
+      if (isWritten) socket.destroy();
+      else socket.destroySoon();
+    }
     // Who does not read is for node:http to wait for.
-    else if (socket.writableLength > 0) this.#handOver(held);
+    else if (!isWritten) this.#handOver(held);
     else if (held !== null) {
       socket.resume();
       this.#read(held, true);
