@@ -113,7 +113,7 @@ export const CALL_TYPE = "application/vnd.dsec.call";
 export const ANSWER_TYPE = "application/vnd.dsec.answer";
 
 /** Frames of a proxied answer: a type byte, a 32-bit big-endian length, the payload. */
-export const FRAME = { head: 1, data: 2, end: 3, error: 4 } as const;
+export const FRAME = { head: 1, data: 2, end: 3, error: 4, receipt: 5 } as const;
 
 export const AnswerHeadSchema = strict({
   status: z.number().int().min(100).max(599),
@@ -123,14 +123,18 @@ export const AnswerHeadSchema = strict({
 });
 export type AnswerHead = z.infer<typeof AnswerHeadSchema>;
 
+/** The answer is whole. What it says is what its receipt will say. */
 export const AnswerEndSchema = strict({
-  call_signature: z.string(),
-  receipt: z.string(),
   fingerprint: FingerprintSchema.nullable(),
   bytes_up: z.number().int().min(0),
   bytes_down: z.number().int().min(0),
+  duration_us: z.number().int().min(0),
 });
 export type AnswerEnd = z.infer<typeof AnswerEndSchema>;
+
+/** After the end: the receipt is signed and kept. */
+export const AnswerReceiptSchema = strict({ call_signature: z.string(), receipt: z.string() });
+export type AnswerReceipt = z.infer<typeof AnswerReceiptSchema>;
 
 /** In place of the end: what came before it is not the whole answer. */
 export const AnswerErrorSchema = strict({

@@ -59,8 +59,8 @@ export type RunningCall = { seq: number; tool: string | null; startedAtMs: numbe
 
 type Running = RunningCall & { call: number };
 
-/** What the receipt of a call says; null where there is none yet. */
-export type CallReport = { status: number | null; fingerprint: Fingerprint | null; receipt: string };
+/** What the gateway said of a call at its end. */
+export type CallReport = { status: number | null; fingerprint: Fingerprint | null };
 
 /**
  * The calls that one attempt makes through its gateway. Each takes the next `seq` and carries the event chain's head, so
@@ -71,6 +71,9 @@ export class ProxiedCalls {
   readonly #hold: Hold;
   readonly #log: Pick<EventLog, "head">;
   readonly #reports = new Map<number, CallReport>();
+  readonly #receipts = new Map<number, string>();
+  /** Receipts that follow on answers which have been passed on. */
+  readonly #following = new Set<Promise<void>>();
   /** Calls of which it is not known what the gateway recorded. */
   readonly #unknown = new Set<number>();
   readonly #running = new Map<number, Running>();
@@ -156,14 +159,13 @@ export class ProxiedCalls {
    */
   async summarize(signal: AbortSignal): Promise<CallsSummary> {
     const untilMs = performance.now() + LIMITS.callGraceMs;
+    await this.#receiptsFollowed(signal);
     while (this.#unknown.size > 0) {
       await this.#fetchReceipts(signal);
       if (this.#unknown.size === 0 || performance.now() > untilMs) break;
       await pause(100, signal);
     }
-    const inOrder = [...this.#reports]
-      .toSorted(([a], [b]) => a - b)
-      .map(([, { receipt }]) => Buffer.from(receipt));
+    const inOrder = [...this.#receipts].toSorted(([a], [b]) => a - b).map(([, jws]) => Buffer.from(jws));
     return { count: inOrder.length, receipts_root: await merkleRoot(inOrder) };
   }
 
@@ -212,19 +214,44 @@ export class ProxiedCalls {
       tap?.end();
       const end = answer.end();
       if (end !== null) {
-        const { receipt, fingerprint } = end;
-        this.#keep(seq, receipt, { status: answer.head.status, fingerprint });
+        const { fingerprint, duration_us } = end;
+        this.#reports.set(seq, { status: answer.head.status, fingerprint });
+        this.#time(seq, duration_us);
+        this.#running.delete(seq);
+        this.#await(seq, answer.receipt());
       }
       // Its answer had begun, so it has a receipt, whether or not that has come.
       else this.#ended(seq, failure instanceof CallFailure ? failure : null);
     }
   }
 
-  /** @param said what the gateway told beside the receipt, which says the same and need not be taken apart then */
-  #keep(seq: number, receipt: string, said: Omit<CallReport, "receipt"> = claimsOf(receipt)): void {
-    const { status, fingerprint } = said;
-    this.#time(seq, durationUs(receipt));
-    this.#reports.set(seq, { status, fingerprint, receipt });
+  async #receiptsFollowed(signal: AbortSignal): Promise<void> {
+    if (this.#following.size === 0) return;
+    const enough = new AbortController();
+    const late = pause(LIMITS.callGraceMs, AbortSignal.any([signal, enough.signal]));
+    try {
+      await Promise.race([Promise.all(this.#following), late]);
+    } finally {
+      enough.abort();
+    }
+  }
+
+  #await(seq: number, receipt: Promise<string | null>): void {
+    const followed = receipt.then((jws) => {
+      if (jws !== null) {
+        this.#receipts.set(seq, jws);
+        this.#unknown.delete(seq);
+      }
+      this.#following.delete(followed);
+    });
+    this.#following.add(followed);
+  }
+
+  #keep(seq: number, receipt: string): void {
+    const { status, fingerprint, duration_us } = claimsOf(receipt);
+    this.#time(seq, duration_us);
+    this.#reports.set(seq, { status, fingerprint });
+    this.#receipts.set(seq, receipt);
     this.#unknown.delete(seq);
     this.#running.delete(seq);
   }
@@ -261,21 +288,9 @@ export class ProxiedCalls {
 
 /** Our own gateway's words: they are read here, not verified. */
 function claimsOf(receipt: string): ReceiptClaims {
-  return ReceiptClaimsSchema.parse(payloadOf(receipt));
-}
-
-/** From the call's record at the gateway to the end of the answer. Nothing depends on it but what the trace says of time. */
-function durationUs(receipt: string): number | null {
-  try {
-    const { duration_us } = payloadOf(receipt) as Partial<ReceiptClaims>;
-    return typeof duration_us === "number" ? duration_us : null;
-  } catch {
-    return null;
-  }
-}
-
-function payloadOf(receipt: string): object {
-  return JSON.parse(Buffer.from(receipt.split(".")[1] ?? "", "base64url").toString("utf8"));
+  return ReceiptClaimsSchema.parse(
+    JSON.parse(Buffer.from(receipt.split(".")[1] ?? "", "base64url").toString("utf8")),
+  );
 }
 
 function exhausted(): DsecError {

@@ -9,6 +9,7 @@ import {
   AnswerErrorSchema,
   type AnswerHead,
   AnswerHeadSchema,
+  AnswerReceiptSchema,
   type CallHead,
   FRAME,
 } from "#core/wire/calls.ts";
@@ -28,8 +29,10 @@ export type ProxiedAnswer = {
   head: AnswerHead;
   /** The decoded body as it comes. Ends where the answer is whole; throws a `CallFailure` where it is not. */
   body: AsyncIterable<Uint8Array>;
-  /** What the last frame said; null until the body has ended. */
+  /** What was said at its end; null until the body has ended. */
   end(): AnswerEnd | null;
+  /** Follows the end: resolves once the gateway has kept it, or with null where that was not heard. */
+  receipt(): Promise<string | null>;
 };
 
 /** A call that came to nothing, or to an answer that is not whole. Its receipt says so too, where there is one. */
@@ -59,6 +62,7 @@ export async function sendCall(
   const stream = await transport.proxy(hold, framedRequest(head, body), head.timeout_ms, signal);
   const frames = new Frames(stream);
   let end: AnswerEnd | null = null;
+  let receipt: Promise<string | null> = Promise.resolve(null);
   try {
     const first = await frames.next();
     if (first === null) throw broken("it ended before its head");
@@ -69,10 +73,12 @@ export async function sendCall(
     if (first.type !== FRAME.head) throw broken(`it began with a frame of type ${first.type}`);
     return {
       head: parse(AnswerHeadSchema, first.payload),
-      body: bodyOf(frames, (last) => {
-        end = last;
+      body: bodyOf(frames, (said) => {
+        end = said;
+        receipt = receiptOf(frames);
       }),
       end: () => end,
+      receipt: () => receipt,
     };
   } catch (error) {
     frames.leave();
@@ -89,6 +95,7 @@ function framedRequest(head: CallHead, body: Blob | Uint8Array): Blob | Uint8Arr
 }
 
 async function* bodyOf(frames: Frames, onEnd: (end: AnswerEnd) => void): AsyncGenerator<Uint8Array> {
+  let isWhole = false;
   try {
     for (;;) {
       const next = await frames.next();
@@ -99,13 +106,25 @@ async function* bodyOf(frames: Frames, onEnd: (end: AnswerEnd) => void): AsyncGe
         frames.finish();
         throw new CallFailure(parse(AnswerErrorSchema, payload));
       } else if (type === FRAME.end) {
-        frames.finish();
-        return onEnd(parse(AnswerEndSchema, payload));
+        const end = parse(AnswerEndSchema, payload);
+        isWhole = true;
+        return onEnd(end);
       } else throw broken(`a frame of type ${type} came within its body`);
     }
   } finally {
     // Whoever reads no further lets go of the connection, and so of the upstream.
-    frames.leave();
+    if (!isWhole) frames.leave();
+  }
+}
+
+async function receiptOf(frames: Frames): Promise<string | null> {
+  try {
+    const next = await frames.next();
+    return next?.type === FRAME.receipt ? parse(AnswerReceiptSchema, next.payload).receipt : null;
+  } catch {
+    return null; // the gateway's own record tells
+  } finally {
+    frames.finish();
   }
 }
 

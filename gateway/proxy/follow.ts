@@ -4,12 +4,9 @@ import { decideRedirect } from "#core/policy/redirect.ts";
 import type { GatewayPorts, Upstream, UpstreamAnswer } from "../ports.ts";
 import { boundUrl, signatureFields, signCall } from "../signing/call-signature.ts";
 import type { Admission, Hop } from "./admission.ts";
-import type { CallBody } from "./call-body.ts";
+import { type CallBody, EMPTY_DIGEST } from "./call-body.ts";
 import { forwardedRequest, valuesOf, withFields } from "./headers.ts";
 import type { OpenCall } from "./open-call.ts";
-
-/** `Content-Digest` of no bytes. */
-export const EMPTY_DIGEST = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
 
 export type Answered = { answer: UpstreamAnswer; hop: Hop };
 
@@ -26,14 +23,13 @@ export async function follow(
   const { caller, head } = call;
   const hops: [Allowed, ...Allowed[]] = [first.decision];
   let hop = first;
-  let signature = call.signature;
+  let { signed } = call;
   let fields = forwardedRequest(head.headers);
   let sending: CallBody | null = body;
 
   for (;;) {
     const { target, method } = hop.decision;
     for (const [, value] of hop.injected) call.sentSecrets.add(value);
-    const signed = await signatureFields(signature, target.url, ports.keys);
     const answer = await upstream.send({
       method,
       url: target.url,
@@ -61,7 +57,7 @@ export async function follow(
     hops.push(next.decision);
     fields = fields.filter(([name]) => next.survives(name));
     const { iss: _, jti: __, iat: ___, exp: ____, ...bound } = call.signature.claims;
-    signature = await signCall(
+    const signature = await signCall(
       {
         ...bound,
         htm: next.decision.method,
@@ -70,6 +66,7 @@ export async function follow(
       },
       { keys: ports.keys, issuer: ports.config.issuer, nowMs: ports.now() },
     );
+    signed = await signatureFields(signature, next.decision.target.url, ports.keys);
   }
 }
 

@@ -1,6 +1,6 @@
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
-import type { CallHead, Fingerprint, ReceiptClaims } from "#core/wire/calls.ts";
+import type { AnswerEnd, CallHead, Fingerprint, ReceiptClaims } from "#core/wire/calls.ts";
 import type { GatewayPorts } from "../ports.ts";
 import type { CallSignature } from "../signing/call-signature.ts";
 import { signReceipt } from "../signing/receipt.ts";
@@ -15,6 +15,8 @@ export class OpenCall {
   readonly caller: Caller;
   readonly head: CallHead;
   readonly signature: CallSignature;
+  /** The fields that say so to the upstream that is asked first. */
+  readonly signed: [name: string, value: string][];
   readonly spending: CallSpending;
   readonly sentSecrets = new SentSecrets();
   readonly redirects: string[] = [];
@@ -30,6 +32,7 @@ export class OpenCall {
   readonly #ports: Pick<GatewayPorts, "store" | "keys" | "crypto" | "config" | "now">;
   readonly #startedAtMs: number;
   readonly #startMs = performance.now();
+  #durationUs: number | null = null;
 
   constructor(
     facts: {
@@ -37,6 +40,7 @@ export class OpenCall {
       head: CallHead;
       hop: Hop;
       signature: CallSignature;
+      signed: [name: string, value: string][];
       spending: CallSpending;
       pinned: boolean;
     },
@@ -45,12 +49,20 @@ export class OpenCall {
     this.caller = facts.caller;
     this.head = facts.head;
     this.signature = facts.signature;
+    this.signed = facts.signed;
     this.spending = facts.spending;
     this.url = facts.hop.decision.target.url;
     this.#opaque = facts.hop.decision.passage === "opaque";
     this.#pinned = facts.pinned;
     this.#ports = ports;
     this.#startedAtMs = Math.floor(ports.now());
+  }
+
+  /** Once its answer is whole: what its receipt will say of that. */
+  async end(): Promise<AnswerEnd> {
+    const { bytes_up, bytes_down } = this.spending.spent;
+    const fingerprint = (await this.fingerprint?.()) ?? null;
+    return { fingerprint, bytes_up, bytes_down, duration_us: this.#duration() };
   }
 
   /** Signs and keeps the receipt. @returns its compact form */
@@ -72,7 +84,7 @@ export class OpenCall {
       bytes_up: spent.bytes_up,
       bytes_down: spent.bytes_down,
       started_at_ms: this.#startedAtMs,
-      duration_us: Math.round((performance.now() - this.#startMs) * 1000),
+      duration_us: this.#duration(),
       partial: this.status !== null && !this.complete,
       opaque: this.#opaque,
       pinned_dns: this.#pinned,
@@ -88,6 +100,12 @@ export class OpenCall {
       spent,
     });
     return jwt;
+  }
+
+  /** Until it was first asked for. */
+  #duration(): number {
+    this.#durationUs ??= Math.round((performance.now() - this.#startMs) * 1000);
+    return this.#durationUs;
   }
 
   /** Any thrown value as what the sandbox may be told: without secrets, and without what we did not foresee. */

@@ -6,6 +6,7 @@ import type { Allowed } from "#core/policy/decide.ts";
 import { type CallHead, type CallRequest, FRAME } from "#core/wire/calls.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import type { Metrics } from "../metrics.ts";
+import { nextTurn } from "../next-turn.ts";
 import type { GatewayPorts, Upstream } from "../ports.ts";
 import {
   type BoundCall,
@@ -69,7 +70,7 @@ export class CallProxy {
       bounds.start(Math.min(head.timeout_ms, caller.compiled.policy.timeout_ms_max), head.seq);
       const decision = admission.decide(caller, head);
       const hop = await admission.admit(caller, decision, bounds.signal);
-      const body = await openCallBody(reader, head, upstream.hash());
+      const body = await openCallBody(reader, head, upstream.hash);
       const call = await this.#open(caller, head, hop, bounds.timeoutMs);
       return this.#perform(call, hop, body, bounds);
     } catch (error) {
@@ -126,14 +127,10 @@ export class CallProxy {
       const hop = await admission.admit(caller, decision, bounds.signal);
       const call = await this.#open(caller, head, hop, bounds.timeoutMs);
       for (const [, value] of hop.injected) call.sentSecrets.add(value);
-      const signed =
-        decision.passage === "opaque"
-          ? []
-          : await signatureFields(call.signature, decision.target.url, this.#ports.keys);
       return {
         call,
         hop,
-        headers: withFields(forwardedRequest(head.headers), [...hop.injected, ...signed]),
+        headers: withFields(forwardedRequest(head.headers), [...hop.injected, ...call.signed]),
         signal: bounds.signal,
         end: async (error) => {
           const failure = error === null ? null : call.failureOf(error);
@@ -158,18 +155,24 @@ export class CallProxy {
       given === null
         ? await signCall(bound, this.#signing())
         : await checkCallSignature(given, bound, this.#signing());
+    const { passage, target } = hop.decision;
     const spending = this.#spending.open(taskId, compiled.policy.budgets);
+    const { store, keys } = this.#ports;
     try {
-      await spending.takeCall(hop.decision.target.host.text);
+      await spending.takeCall(target.host.text);
       const record = { seq, digest: signature.digest, deadlineInMs: timeoutMs + LIMITS.callGraceMs };
-      if (given === null) await this.#ports.store.recordCall(executorId, hold, record, "made");
-      else await this.#ports.store.useCall(executorId, hold, record);
+      const taken =
+        given === null
+          ? store.recordCall(executorId, hold, record, "made")
+          : store.useCall(executorId, hold, record);
+      const fields = passage === "opaque" ? [] : underway(() => signatureFields(signature, target.url, keys));
+      const [signed] = await Promise.all([fields, taken]);
+      const pinned = this.#upstream!.pinned;
+      return new OpenCall({ caller, head, hop, signature, signed, spending, pinned }, this.#ports);
     } catch (error) {
       spending.close();
       throw error;
     }
-    const pinned = this.#upstream!.pinned;
-    return new OpenCall({ caller, head, hop, signature, spending, pinned }, this.#ports);
   }
 
   async *#perform(
@@ -184,12 +187,12 @@ export class CallProxy {
       const parts = { admission, upstream, ports: this.#ports, signal: bounds.signal };
       const answered = await follow(call, hop, body, parts);
       const rest = yield* relay(call, answered, upstream.hash);
-      const receipt = await call.finish(null);
+      yield joined([...rest, frame(FRAME.end, await call.end())]);
       this.#count(null);
-      const { bytes_up, bytes_down } = call.spending.spent;
-      const fingerprint = (await call.fingerprint?.()) ?? null;
-      const end = frame(FRAME.end, { call_signature, receipt, fingerprint, bytes_up, bytes_down });
-      yield joined([...rest, end]);
+      // The agent goes on with its answer while the receipt is signed and kept.
+      await new Promise<void>(nextTurn);
+      const receipt = await this.#receipt(call, null);
+      if (receipt !== null) yield frame(FRAME.receipt, { call_signature, receipt });
     } catch (error) {
       const failure = call.failureOf(bounds.reason() ?? error);
       this.#count(error);
@@ -239,6 +242,12 @@ export class CallProxy {
       error: call.sentSecrets.scrub(error instanceof Error ? (error.stack ?? error.message) : String(error)),
     });
   }
+}
+
+/** Work for this thread while the database does its own: a statement leaves in the second turn (coalesce, postgres.js). */
+async function underway<T>(work: () => Promise<T>): Promise<T> {
+  await new Promise<void>((resolve) => nextTurn(() => nextTurn(resolve)));
+  return work();
 }
 
 async function boundCall(

@@ -1,3 +1,5 @@
+import { nextTurn } from "../next-turn.ts";
+
 /**
  * Turns concurrent calls of a single-item operation into few batched statements. A call that comes alone goes
  * out on the next turn of the event loop; while batches are in flight, further calls gather. This is where the
@@ -26,6 +28,7 @@ export function coalesce<Item, Result>(options: BatchOptions<Item, Result>): Coa
   function schedule(): void {
     if (scheduled || inFlight >= inFlightMax || waiting.length === 0) return;
     scheduled = true;
+    // Calls which came in together leave together.
     nextTurn(() => {
       scheduled = false;
       while (inFlight < inFlightMax && waiting.length > 0) void send(takeBatch());
@@ -79,8 +82,3 @@ export function coalesce<Item, Result>(options: BatchOptions<Item, Result>): Coa
       schedule();
     });
 }
-
-/** After the I/O that is already there has been handled, so that calls which came in together leave together. */
-const nextTurn: (work: () => void) => void =
-  (globalThis as { setImmediate?: (work: () => void) => unknown }).setImmediate ??
-  ((work) => void setTimeout(work, 0));

@@ -7,7 +7,13 @@ import { env, SELF } from "cloudflare:test";
 import { createLocalJWKSet, type JSONWebKeySet, jwtVerify, SignJWT } from "jose";
 import { beforeAll, expect, test } from "vitest";
 import { sha256 } from "#core/json.ts";
-import { type AnswerEnd, type AnswerError, type AnswerHead, FRAME } from "#core/wire/calls.ts";
+import {
+  type AnswerEnd,
+  type AnswerError,
+  type AnswerHead,
+  type AnswerReceipt,
+  FRAME,
+} from "#core/wire/calls.ts";
 import type { PublicKey } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
@@ -119,13 +125,21 @@ async function call(
     };
     return { refused: error };
   }
-  let answer: { head?: AnswerHead; text: string; end?: AnswerEnd; error?: AnswerError } = { text: "" };
+  let answer: {
+    head?: AnswerHead;
+    text: string;
+    end?: AnswerEnd;
+    receipt?: AnswerReceipt;
+    error?: AnswerError;
+  } = { text: "" };
   for (let at = 0; at < bytes.length; ) {
     const length = new DataView(bytes.buffer).getUint32(at + 1);
     const payload = new TextDecoder().decode(bytes.subarray(at + 5, at + 5 + length));
     if (bytes[at] === FRAME.data) answer.text += payload;
     else if (bytes[at] === FRAME.head) answer = { ...answer, head: JSON.parse(payload) as AnswerHead };
     else if (bytes[at] === FRAME.end) answer = { ...answer, end: JSON.parse(payload) as AnswerEnd };
+    else if (bytes[at] === FRAME.receipt)
+      answer = { ...answer, receipt: JSON.parse(payload) as AnswerReceipt };
     else answer = { ...answer, error: JSON.parse(payload) as AnswerError };
     at += 5 + length;
   }
@@ -146,7 +160,7 @@ test("a call from workerd is signed, made, fingerprinted and receipted, and says
   });
   expect(answer.end!.fingerprint!.body).toBe(await sha256(answer.text));
   const keys = createLocalJWKSet(await ok<JSONWebKeySet>(token, "GET", "/.well-known/jwks.json"));
-  const { payload: receipt } = await jwtVerify(answer.end!.receipt, keys, {
+  const { payload: receipt } = await jwtVerify(answer.receipt!.receipt, keys, {
     issuer: ISSUER!,
     typ: "dsec-receipt+jwt",
   });
@@ -160,7 +174,7 @@ test("a call from workerd is signed, made, fingerprinted and receipted, and says
     "GET",
     `/v1/tasks/${held.task_id}/receipts`,
   );
-  expect(items.map((item) => item.receipt)).toEqual([answer.end!.receipt]);
+  expect(items.map((item) => item.receipt)).toEqual([answer.receipt!.receipt]);
 });
 
 test("a large body is streamed with the length that its head says", async () => {

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
+import { FRAME } from "#core/wire/calls.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
 import { createMemory, taskNamespace } from "#executor/memory/memory.ts";
 import { reach } from "#test/gateway/proxy/proxy-under-test.ts";
@@ -257,6 +258,25 @@ test("a receipt whose answer was lost on its way is asked for, so that evidence 
   expect((await sandbox.tool("get_user", { id: "2" })).status).toBe(200);
   const { record } = await sandbox.close();
   expect(record.calls.count).toBe(2);
+  await rig.deliver(sandbox, record);
+});
+
+test("an answer stands though its receipt is not heard of, and the evidence asks for that", async () => {
+  upstream = answerJson("1");
+  const sandbox = await rig.channel(asTask([getUser()]));
+  rig.onAnswer = async (request, answer) => {
+    if (!new URL(request.url).pathname.endsWith("/proxy")) return answer;
+    const frames = Buffer.from(await answer.arrayBuffer());
+    let last = 0;
+    for (let at = 0; at < frames.length; at += 5 + frames.readUInt32BE(at + 1)) last = at;
+    expect(frames[last]).toBe(FRAME.receipt);
+    return new Response(frames.subarray(0, last), answer);
+  };
+  const { json } = await sandbox.tool("get_user", { id: "1" });
+  rig.onAnswer = (_request, answer) => answer;
+  expect(json).toMatchObject({ output: 1, call: { fingerprint: { body: expect.any(String) } } });
+  const { record } = await sandbox.close();
+  expect(record.calls.count).toBe(1);
   await rig.deliver(sandbox, record);
 });
 

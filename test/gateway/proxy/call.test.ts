@@ -133,12 +133,12 @@ test("a call reaches the upstream as it was meant, and comes back with its recei
     bytes_down: 5,
     fingerprint: { body: digest("hello"), json: null },
   });
-  const receipt = claimsOf(answer.end!.receipt);
+  const receipt = claimsOf(answer.receipt!.receipt);
   expect(receipt).toMatchObject({
     iss: "https://dsec.example",
     sub: sandbox.lease.lease_id,
     fence: sandbox.lease.fence,
-    call: digest(answer.end!.call_signature),
+    call: digest(answer.receipt!.call_signature),
     status: 200,
     error: null,
     partial: false,

@@ -11,6 +11,7 @@ import {
   type AnswerEnd,
   type AnswerError,
   type AnswerHead,
+  type AnswerReceipt,
   type CallHead,
   FRAME,
   type ReceiptClaims,
@@ -112,6 +113,7 @@ export type Answer = {
   head: AnswerHead | undefined;
   body: Buffer;
   end: AnswerEnd | undefined;
+  receipt: AnswerReceipt | undefined;
   error: AnswerError | undefined;
   /** When each data frame came, in milliseconds. */
   dataAtMs: number[];
@@ -246,6 +248,7 @@ export async function readAnswer(
     head: undefined,
     body: Buffer.alloc(0),
     end: undefined,
+    receipt: undefined,
     error: undefined,
     dataAtMs: [],
   };
@@ -259,6 +262,7 @@ export async function readAnswer(
       const type = rest[0];
       if (type === FRAME.head) answer.head = JSON.parse(payload.toString()) as AnswerHead;
       else if (type === FRAME.end) answer.end = JSON.parse(payload.toString()) as AnswerEnd;
+      else if (type === FRAME.receipt) answer.receipt = JSON.parse(payload.toString()) as AnswerReceipt;
       else if (type === FRAME.error) answer.error = JSON.parse(payload.toString()) as AnswerError;
       else if (type === FRAME.data) {
         parts.push(payload);

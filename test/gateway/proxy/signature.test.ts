@@ -180,9 +180,9 @@ test("the key directory of message signatures is the gateway's JWK set", async (
   const answer = await proxy.gateway.fetch("/.well-known/http-message-signatures-directory");
   expect(answer.headers.get("content-type")).toBe("application/http-message-signatures-directory+json");
   const keys = createLocalJWKSet((await answer.json()) as JSONWebKeySet);
-  const { end } = await sandbox.call(`${url}/`);
-  const { payload } = await jwtVerify(end!.receipt, keys, { issuer: ISSUER, typ: "dsec-receipt+jwt" });
-  expect(payload).toMatchObject({ call: digest(end!.call_signature), status: 200 });
+  const { receipt } = await sandbox.call(`${url}/`);
+  const { payload } = await jwtVerify(receipt!.receipt, keys, { issuer: ISSUER, typ: "dsec-receipt+jwt" });
+  expect(payload).toMatchObject({ call: digest(receipt!.call_signature), status: 200 });
 });
 
 test("a signature that was issued first makes exactly one call, with the same members", async () => {
@@ -198,7 +198,7 @@ test("a signature that was issued first makes exactly one call, with the same me
     prev: PREV,
   });
   const answer = await readAnswer(await sandbox.send({ ...head, call_signature }, "b"));
-  expect(answer.end!.call_signature).toBe(call_signature);
+  expect(answer.receipt!.call_signature).toBe(call_signature);
   expect(seen.at(-1)!.headers["dsec-call-signature"]).toBe(call_signature);
   expect(await errorOf({ ...head, call_signature }, "b")).toBe("CALL_REPLAYED");
 });

@@ -274,9 +274,9 @@ describe.each(["app", "http"] as const)("over the %s of a gateway", (over) => {
     const answers = await Promise.all(Array.from({ length: 32 }, (_, i) => busy.call(`${url}/n${i}`)));
     answers.forEach((answer, i) => {
       expect(answer.body.toString()).toBe(`/n${i}`);
-      expect(claimsOf<ReceiptClaims>(answer.end!.receipt).seq).toBe(i + 1);
+      expect(claimsOf<ReceiptClaims>(answer.receipt!.receipt).seq).toBe(i + 1);
     });
     const { jwts } = await busy.receipts();
-    expect(jwts).toEqual(answers.map(({ end }) => end!.receipt));
+    expect(jwts).toEqual(answers.map(({ receipt }) => receipt!.receipt));
   });
 });
