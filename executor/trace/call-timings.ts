@@ -35,9 +35,14 @@ export class CallTimings {
   }
 
   begin(call: number): void {
-    const before = this.#cpu?.read();
-    const cpu = before === undefined ? null : ({ state: "agent", before } as const);
-    this.#drafts.set(call, { networkUs: null, gatewayUs: null, serialization: null, cpu });
+    const draft: Draft = { networkUs: null, gatewayUs: null, serialization: null, cpu: null };
+    this.#drafts.set(call, draft);
+    const cpu = this.#cpu;
+    if (cpu === null) return;
+    // Once the call is on its way: to look at every thread of a sandbox takes as long as to send it.
+    setImmediate(() => {
+      if (this.#cpu === cpu) draft.cpu ??= { state: "agent", before: cpu.read() };
+    });
   }
 
   /** What the channel spends on the call's messages is measured there; it is looked at when the call ends. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 export type CpuReading = { waitUs: number | null; throttledUs: number | null };
 
 /** Readings are this far apart at least: a call that is shorter is not worth the reading. */
-const BETWEEN_MS = 1;
+const BETWEEN_MS = 5;
 /** Threads of one sandbox that are looked at where the kernel has no sum of them. */
 const THREADS_MAX = 64;
 
@@ -35,7 +35,7 @@ export class SandboxCpu {
     this.#waiting = version === "v2" ? Pressure.open(path) : ThreadDelays.open(path);
   }
 
-  /** As it is now, or was within the last millisecond. */
+  /** As it is now, or was within the last milliseconds. */
   read(): CpuReading {
     const nowMs = performance.now();
     if (this.#last !== null && nowMs - this.#lastMs < BETWEEN_MS) return this.#last;
