@@ -114,6 +114,7 @@ async function replay(recording: Recording, holdAt: number | null, options: Opti
     stopping.abort(new DsecError("CALL_CANCELLED", `ended by ${signal}`)),
   );
   let held: HeldState | null = null;
+  let reached = holdAt === null;
   try {
     const settings: ReplaySettings = {
       fetchArtifact: await inputsOf(recording, options),
@@ -124,6 +125,7 @@ async function replay(recording: Recording, holdAt: number | null, options: Opti
       onProgress: (begun) => shown.at(file, begun),
       onHeld: async (sandbox) => {
         shown.end();
+        reached ||= sandbox.at === "call";
         if (!options.json && process.stdin.isTTY && process.stdout.isTTY)
           return lookAround(sandbox, recording.calls.length);
         held = await stateOf(sandbox);
@@ -137,7 +139,6 @@ async function replay(recording: Recording, holdAt: number | null, options: Opti
     shown.end();
     if (options.json) printJson({ file, ...end, ...(held === null ? {} : { held }) });
     else process.stdout.write(report(recording, end) + (held === null ? "" : stateText(held)));
-    const reached = holdAt === null || end.state === "ended";
     if (!reached && end.divergence === null) note(`the agent ended before call ${holdAt}`);
     process.exitCode = reached && (end.state === "equal" || end.state === "ended") ? EXIT.done : EXIT.failed;
   } finally {

@@ -108,7 +108,7 @@ test("with --continue-live a replay goes on live from a plan step, through the g
         /^task_\w+ is given what .* has before call 2 in plan step 1, and goes on live from there\n$/,
       ),
     ]);
-    expect(live.stdout.toString()).toBe(`${first}\n{"effect":${before + 1}.0}\n`);
+    expect(live.stdout.toString()).toBe(`${first}\n{"effect": ${before + 1}.0}\n`);
     expect(replays.asked.slice(before)).toEqual(['{"n":2}']);
   } finally {
     await gateway?.close();
