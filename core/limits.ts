@@ -83,6 +83,8 @@ export const LIMITS = {
   recorderRingBytes: 16 * 1024 * 1024,
   /** Sent at once of a running attempt's trajectory. */
   trajectoryPartBytes: 1024 * 1024,
+  /** A part up to here is kept in the database, where that costs one statement; a file of its own costs more. */
+  trajectoryRowBytes: 16 * 1024,
   /** Kept in an event of what a call was given, and of what it answered. */
   recordedArgumentsBytes: 64 * 1024,
   recordedAnswerBytes: 1024 * 1024,

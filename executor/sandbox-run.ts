@@ -96,7 +96,12 @@ export async function runInSandbox(
   const openDoors = async () => {
     const again = replay ?? (await givenFirst(lease, folder.path, parts, signal));
     const goesOn = lease.spec.fast_forward && again?.mode !== "whole";
-    const persist = goesOn ? () => parts.trajectories.sync(held.hold, signal) : null;
+    const persist = goesOn
+      ? {
+          now: () => parts.trajectories.sync(held.hold, signal),
+          soon: () => parts.trajectories.syncSoon(held.hold, signal),
+        }
+      : null;
     channel = await parts.channels.open(lease, folder.path, { replay: again, persist, signal });
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
     egress = new Egress(lease, folder.path, channel, parts.client, signal);
@@ -133,6 +138,9 @@ export async function runInSandbox(
     const record = await (channel as Channel).close(parts.closing).catch(() => null);
     throw record === null ? error : new Interrupted(error, record);
   } finally {
+    // Whoever goes on from an attempt that is given back is to know all that it was answered.
+    if (stopOf(held) === "released" && channel !== null && lease.spec.fast_forward)
+      await parts.trajectories.sync(held.hold, parts.closing).catch(() => {});
     unfollow();
     await (egress as Egress | null)?.close();
     if (channel !== null) await parts.channels.end(channel);

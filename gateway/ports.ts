@@ -73,6 +73,12 @@ export type SealedSecret = { name: string; hosts: string[]; sealed: string };
  * expiry; a statement that writes for a lease refuses a stale fence itself (LEASE_FENCED, or LEASE_EXPIRED when
  * the time ran out and nobody has it yet). Concurrent single calls of the hot methods are coalesced inside.
  */
+/** Of a running attempt's trajectory: in the blob store, or here where it is short (`LIMITS.trajectoryRowBytes`). */
+export type TrajectoryPart = { size: number } & (
+  | { digest: Digest; content: null }
+  | { digest: null; content: Uint8Array }
+);
+
 export type Store = {
   // keys
   createKey(key: {
@@ -241,7 +247,7 @@ export type Store = {
   appendTrajectory(
     executorId: ExecutorId,
     hold: Hold,
-    part: { offset: number; size: number; digest: Digest },
+    part: { offset: number } & TrajectoryPart,
   ): Promise<{ size: number }>;
   /** Of a task's attempts, the newest first, and whether they are held; that which is held also before it has sent anything. */
   listTrajectories(
@@ -254,7 +260,7 @@ export type Store = {
     fence: number,
     offset: number,
     limit: number,
-  ): Promise<{ offset: number; size: number; digest: Digest }[]>;
+  ): Promise<({ offset: number } & TrajectoryPart)[]>;
 
   /** Counts by state, for metrics. */
   countTasks(): Promise<Record<TaskState, number>>;

@@ -46,6 +46,12 @@ export async function readBytes(c: Context, maxBytes: number): Promise<Uint8Arra
   return whole;
 }
 
+/** The same of a body that is kept as it is. */
+export async function readRawBytes(c: Context, maxBytes: number): Promise<Uint8Array> {
+  refuseEncoding(c);
+  return readBytes(c, maxBytes);
+}
+
 /** The raw body for who stores it while it arrives, and bounds it there; a declared length is refused at once. */
 export function rawBody(c: Context, maxBytes: number): ReadableStream<Uint8Array> {
   refuseEncoding(c);

@@ -22,7 +22,7 @@ import { MemoryWatch } from "./memory-watch.ts";
 import { ObservationQueue } from "./observations.ts";
 import { type CallGateway, ProxiedCalls } from "./proxied-calls.ts";
 import { recordedBus } from "./recorded-bus.ts";
-import { RecordedCalls } from "./recorded-calls.ts";
+import { type Persist, RecordedCalls } from "./recorded-calls.ts";
 import { AgentRecords } from "./records.ts";
 import { createChannelRoutes } from "./routes.ts";
 import { seedOf } from "./seed.ts";
@@ -77,7 +77,7 @@ export class Channel {
     lease: Lease,
     directory: string,
     parts: ChannelParts,
-    options: { replay: Replay | null; persist: (() => Promise<void>) | null; signal: AbortSignal },
+    options: { replay: Replay | null; persist: Persist | null; signal: AbortSignal },
   ): Promise<Channel> {
     const channel = new Channel(lease, directory, parts, options);
     for (const declared of lease.spec.channels) await channel.#messages.declare(declared, options.signal);

@@ -13,7 +13,7 @@ export class Channels {
 
   /**
    * @param options.replay answers in place of the world
-   * @param options.persist resolves once what was recorded outlives this executor, where that is needed
+   * @param options.persist makes what was recorded outlive this executor, where that is needed
    * @param options.signal gives up
    */
   async open(

@@ -33,6 +33,9 @@ export type Tried<T> = {
   status: number | null;
 };
 
+/** Makes what was recorded until now outlive this executor: before anything else happens, or in a moment. */
+export type Persist = { now(): Promise<void>; soon(): void };
+
 export type CallPlan<T> = {
   /** For the start event: which tool, what it was given. */
   members: StartMembers;
@@ -65,7 +68,7 @@ export class RecordedCalls {
   readonly #failures: Failures;
   readonly #timings: CallTimings;
   readonly #replay: Replay | null;
-  readonly #persist: (() => Promise<void>) | null;
+  readonly #persist: Persist | null;
   readonly #underWay = new Set<number>();
   readonly #closing = new AbortController();
   /** Tries that go on after their callers were answered. */
@@ -82,8 +85,8 @@ export class RecordedCalls {
     context: () => Digest | null;
     /** Answers in place of the world. */
     replay: Replay | null;
-    /** Resolves once what was recorded outlives this executor; null where nobody would go on from it. */
-    persist: (() => Promise<void>) | null;
+    /** Null where nobody would go on from what is recorded. */
+    persist: Persist | null;
   }) {
     this.#failures = parts.failures;
     this.#timings = parts.timings;
@@ -192,7 +195,7 @@ export class RecordedCalls {
 
   async #persistBegin(number: number, before: Before): Promise<void> {
     try {
-      await this.#persist!();
+      await this.#persist!.now();
     } catch (error) {
       const { code, message: text } = failureOf(error);
       await this.end(number, { ...before, persists: false }, { state: "failed", code, text, tries: 0 });
@@ -215,8 +218,9 @@ export class RecordedCalls {
     const { via, step } = before;
     const error = errorOf(before, members);
     if (error !== null) await this.#failures.record({ ...error, via, call: number, step });
-    // And of its end before the agent goes on from it.
-    if (before.persists && !this.#closing.signal.aborted) await this.#persist!();
+    // The agent need not wait: before it does anything on the strength of this answer, that is kept too. An answer that is
+    // lost with the executor until then is one of which nobody knows.
+    if (before.persists) this.#persist!.soon();
     return duration_us / 1000;
   }
 

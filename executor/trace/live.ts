@@ -9,6 +9,8 @@ import type { Recording } from "./collector.ts";
 /** A sandbox that ends sooner is known by its trace; nothing of it is sent before. */
 const BEGIN_AFTER_MS = 1_000;
 const EVERY_MS = 1_000;
+/** What is to be sent soon waits so long for more; an agent that goes on at once brings it along. */
+const SOON_MS = 20;
 
 type Live = {
   hold: Hold;
@@ -16,6 +18,7 @@ type Live = {
   beganAtMs: number;
   sentBytes: number;
   sending: Promise<void> | null;
+  soon: NodeJS.Timeout | null;
   state: "held" | "lost";
 };
 
@@ -44,12 +47,14 @@ export class LiveTrajectories {
       beganAtMs: performance.now(),
       sentBytes: 0,
       sending: null,
+      soon: null,
       state: "held",
     };
     this.#live.add(live);
     if (!this.#signal.aborted) this.#timer ??= setInterval(() => this.#sendAll(), EVERY_MS).unref();
     return () => {
       this.#live.delete(live);
+      if (live.soon !== null) clearTimeout(live.soon);
       if (this.#live.size === 0) this.#stop();
     };
   }
@@ -59,13 +64,27 @@ export class LiveTrajectories {
    * anything else happens. Rejects where it cannot be sent, with LEASE_LOST and the like, or with the signal's reason.
    */
   async sync(hold: Hold, signal: AbortSignal): Promise<void> {
-    const live = [...this.#live].find((one) => one.hold === hold);
+    const live = this.#of(hold);
     if (live === undefined) throw new DsecError("INTERNAL", `nothing is recorded for ${hold.lease_id}`);
+    if (live.soon !== null) clearTimeout(live.soon);
+    live.soon = null;
     await live.recording.flush();
     const { flushedBytes } = live.recording;
     while (live.sentBytes < flushedBytes) {
       await untilAnswered(() => this.#send(live), { signal });
     }
+  }
+
+  /** Sends it in a moment: for what is to be known there, though nothing waits for that. */
+  syncSoon(hold: Hold, signal: AbortSignal): void {
+    const live = this.#of(hold);
+    if (live === undefined) return;
+    // What cannot be sent now is sent with the next.
+    live.soon ??= setTimeout(() => this.sync(hold, signal).catch(() => {}), SOON_MS).unref();
+  }
+
+  #of(hold: Hold): Live | undefined {
+    return [...this.#live].find((one) => one.hold === hold);
   }
 
   #stop(): void {

@@ -88,6 +88,12 @@ async function* partsFrom(
     const parts = await store.listTrajectoryParts(taskId, fence, offset, PARTS_PER_READ);
     if (parts.length === 0) return;
     for (const part of parts) {
+      if (part.content !== null) {
+        const rest = part.content.subarray(offset - part.offset);
+        yield rest;
+        offset += rest.length;
+        continue;
+      }
       const blob = await blobs.get(part.digest);
       if (blob === null || blob.size !== part.size) {
         await blob?.body.cancel();

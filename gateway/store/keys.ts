@@ -4,7 +4,7 @@ import type { KeyRecord, Store } from "#gateway/ports.ts";
 import { decodeCursor, pageOf } from "./cursor.ts";
 import { type KeyRow, keyOf } from "./rows.ts";
 import type { StoreContext } from "./store.ts";
-import { storableText } from "./text.ts";
+import { hexOf, storableText } from "./text.ts";
 
 const COLUMNS = "id, name, scopes, secret_hash, created_at, expires_at, revoked_at, last_used_at";
 
@@ -17,7 +17,7 @@ export function keyStore({
         `insert into keys (id, name, scopes, secret_hash, created_at, expires_at)
          values ($1, $2, $3::text::jsonb, decode($4, 'hex'), dsec_now(), $5::text::timestamptz)
          returning ${COLUMNS}`,
-        [key.id, storableText(key.name), JSON.stringify(key.scopes), hex(key.secretHash), key.expiresAt],
+        [key.id, storableText(key.name), JSON.stringify(key.scopes), hexOf(key.secretHash), key.expiresAt],
       );
       return keyOf(row!);
     },
@@ -56,10 +56,4 @@ export function keyStore({
 
 function keyNotFound(id: KeyId): DsecError {
   return new DsecError("KEY_NOT_FOUND", `there is no key ${id}; list the keys to see their ids`);
-}
-
-function hex(bytes: Uint8Array): string {
-  let text = "";
-  for (const byte of bytes) text += byte.toString(16).padStart(2, "0");
-  return text;
 }

@@ -373,7 +373,8 @@ export const trajectoryParts = pgTable(
     atBytes: bigint("at_bytes", { mode: "number" }).notNull(),
     attempt: integer("attempt").notNull(),
     sizeBytes: integer("size_bytes").notNull(),
-    digest: text("digest").notNull(),
+    digest: text("digest"),
+    content: bytea("content"),
   },
   (table) => [primaryKey({ columns: [table.taskId, table.fence, table.atBytes] })],
 );

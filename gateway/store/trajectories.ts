@@ -5,6 +5,7 @@ import type { Store } from "#gateway/ports.ts";
 import { heldRows } from "./judgement.ts";
 import type { StoreContext } from "./store.ts";
 import { taskNotFound } from "./tasks.ts";
+import { hexOf } from "./text.ts";
 
 type TrajectoryMethods = "appendTrajectory" | "listTrajectories" | "listTrajectoryParts";
 
@@ -14,10 +15,10 @@ export function trajectoryStore(
   { findLease }: Pick<Store, "findLease">,
 ): Pick<Store, TrajectoryMethods> {
   return {
-    async appendTrajectory(executorId, hold, { offset, size, digest }) {
+    async appendTrajectory(executorId, hold, { offset, size, digest, content }) {
       const [row] = await sql.query<{ task_id: TaskId; end_bytes: string; added: boolean }>(APPEND, [
         ...[executorId, hold.lease_id, hold.fence],
-        ...[offset, size, digest],
+        ...[offset, size, digest, content === null ? null : hexOf(content)],
       ]);
       if (row === undefined) {
         await findLease(executorId, hold);
@@ -44,18 +45,18 @@ export function trajectoryStore(
     },
 
     async listTrajectoryParts(taskId, fence, offset, limit) {
-      const rows = await sql.query<{ at_bytes: string; size_bytes: number; digest: Digest }>(PARTS, [
-        ...[taskId, fence, offset, limit],
-      ]);
-      return rows.map(({ at_bytes, size_bytes: size, digest }) => ({
-        offset: Number(at_bytes),
-        size,
-        digest,
+      const rows = await sql.query<PartRow>(PARTS, [taskId, fence, offset, limit]);
+      return rows.map(({ at_bytes, size_bytes: size, digest, content }) => ({
+        ...{ offset: Number(at_bytes), size },
+        ...(content === null
+          ? { digest: digest!, content: null }
+          : { digest: null, content: new Uint8Array(content) }),
       }));
     },
   };
 }
 
+type PartRow = { at_bytes: string; size_bytes: number; digest: Digest | null; content: Uint8Array | null };
 type TrajectoryRow = { fence: string | null; attempt: number | null; size: string | null; held: boolean };
 
 /** The lease's row is locked, so that parts of one attempt come one after another. */
@@ -70,8 +71,8 @@ known as materialized (
   from held join leases l on l.id = held.id
 ),
 added as (
-  insert into trajectory_parts (task_id, fence, at_bytes, attempt, size_bytes, digest)
-  select task_id, $3, $4::bigint, attempt, $5::int, $6 from known where end_bytes = $4::bigint
+  insert into trajectory_parts (task_id, fence, at_bytes, attempt, size_bytes, digest, content)
+  select task_id, $3, $4::bigint, attempt, $5::int, $6, decode($7::text, 'hex') from known where end_bytes = $4::bigint
   returning 1
 )
 select task_id, end_bytes, exists (select from added) as added from known`;
@@ -90,5 +91,5 @@ where t.id = $1 and ($2::text is null or t.key_id = $2) order by a.fence desc nu
 
 /** Those that hold bytes from the offset on. */
 const PARTS = `
-select at_bytes, size_bytes, digest from trajectory_parts
+select at_bytes, size_bytes, digest, content from trajectory_parts
 where task_id = $1 and fence = $2 and at_bytes + size_bytes > $3::bigint order by at_bytes limit $4`;

@@ -79,6 +79,24 @@ test("parts make one file, whatever is repeated, and a gap is told with how far 
   await executor.finish(lease, {});
 });
 
+test("short and long parts, which are kept in different places, make one file from whatever byte on", async () => {
+  const { task, lease } = await running();
+  const long = "0123456789".repeat(LIMITS.trajectoryRowBytes / 8);
+  const whole = `ab${long}cd`;
+  await sendPart(lease, 0, "ab");
+  await sendPart(lease, 2, long);
+  expect(await sendPart(lease, 2 + long.length, "cd")).toEqual({ size: whole.length });
+  for (const offset of [0, 1, 2, 7, whole.length - 3, whole.length - 1]) {
+    const answer = await client.send("GET", `/v1/tasks/${task.id}/trace?offset=${offset}`);
+    expect(await answer.text()).toBe(whole.slice(offset));
+  }
+  const stranger = await gateway.executor();
+  for (const text of ["short", long]) {
+    expect((await refusedPart(stranger, lease, whole.length, text)).code).toBe("LEASE_NOT_FOUND");
+  }
+  await executor.finish(lease, {});
+});
+
 test("who follows is sent each part as it comes, from where it left off, and the end when the attempt ends", async () => {
   const { task, lease } = await running();
   const path = `/v1/tasks/${task.id}/trace?follow=true`;
