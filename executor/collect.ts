@@ -96,13 +96,14 @@ async function matchPaths(source: OutputSource, alternatives: GlobStep[][]): Pro
         true,
       );
     if (wild.length === 0) continue;
-    for (const entry of source.listOutput(bytesFromName(path === "" ? "/" : path)) ?? []) {
-      if (++names > NAMES_MAX) {
+    for (const piece of source.listOutput(bytesFromName(path === "" ? "/" : path))) {
+      names += piece.length;
+      if (names > NAMES_MAX) {
         throw tooLarge(`the output patterns make more than ${NAMES_MAX} names be looked at; name a folder`);
       }
-      visit(nameFromBytes(entry.name), wild, entry.kind === "directory");
+      for (const { name, kind } of piece) visit(nameFromBytes(name), wild, kind === "directory");
+      await nextTurn(); // other tasks go on meanwhile
     }
-    await nextTurn(); // other tasks' output goes on between folders
   }
   return found;
 }

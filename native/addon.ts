@@ -19,7 +19,9 @@ export type Addon = {
   listen(socket: number, onMessage: (text: string | null, descriptors: number[]) => void): void;
   shutdown(socket: number): void;
   openRegular(root: number, path: Uint8Array): number | null;
-  listDirectory(root: number, path: Uint8Array): DirectoryEntry[] | null;
+  openDirectory(root: number, path: Uint8Array): number | null;
+  /** The next few hundred entries; null at the end. */
+  readDirectory(descriptor: number): DirectoryEntry[] | null;
   close(descriptor: number): void;
   ringCreate(bytes: number): RingHandle;
   ringCollect(descriptor: number): RingHandle;

@@ -103,8 +103,13 @@ export type Sandbox = {
    * Returns a descriptor that the caller closes, or null where there is no such regular file.
    */
   openOutput(path: Uint8Array): number | null;
-  /** Entries of a folder inside the ended sandbox, without following a link out of it; null where there is none. */
-  listOutput(path: Uint8Array): { name: Uint8Array; kind: "file" | "directory" | "link" | "other" }[] | null;
+  /**
+   * Entries of a folder inside the ended sandbox, without following a link out of it; none where there is no such folder.
+   * They come a few hundred at a time, for a sandbox can make millions.
+   */
+  listOutput(
+    path: Uint8Array,
+  ): Iterable<{ name: Uint8Array; kind: "file" | "directory" | "link" | "other" }[]>;
   /** Unmounts and removes everything of the sandbox. Idempotent. */
   destroy(): Promise<void>;
 };

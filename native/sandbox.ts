@@ -65,8 +65,15 @@ export class LaunchedSandbox implements Sandbox {
     return this.#state === "ended" ? loadAddon().openRegular(this.#root, path) : null;
   }
 
-  listOutput(path: Uint8Array): DirectoryEntry[] | null {
-    return this.#state === "ended" ? loadAddon().listDirectory(this.#root, path) : null;
+  *listOutput(path: Uint8Array): Generator<DirectoryEntry[]> {
+    const { openDirectory, readDirectory, close } = loadAddon();
+    const folder = this.#state === "ended" ? openDirectory(this.#root, path) : null;
+    if (folder === null) return;
+    try {
+      for (let piece = readDirectory(folder); piece !== null; piece = readDirectory(folder)) yield piece;
+    } finally {
+      close(folder);
+    }
   }
 
   destroy(): Promise<void> {

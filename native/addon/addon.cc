@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -185,36 +186,45 @@ Napi::Value open_regular(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), file);
 }
 
-const char* kind_of(int directory, const char* name) {
+const char* kind_of(int directory, const dirent64& entry) {
+  unsigned char type = entry.d_type;
   struct stat status{};
-  if (::fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
-  if (S_ISREG(status.st_mode)) return "file";
-  if (S_ISDIR(status.st_mode)) return "directory";
-  return S_ISLNK(status.st_mode) ? "link" : "other";
+  // Not every file system tells.
+  if (type == DT_UNKNOWN && ::fstatat(directory, entry.d_name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    type = IFTODT(status.st_mode);
+  }
+  if (type == DT_REG) return "file";
+  if (type == DT_DIR) return "directory";
+  return type == DT_LNK ? "link" : "other";
 }
 
-// listDirectory(root, path): {name, kind}[], or null where the path leads to no folder within the root.
-Napi::Value list_directory(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
+// openDirectory(root, path): a descriptor, or null where the path leads to no folder within the root.
+Napi::Value open_directory(const Napi::CallbackInfo& info) {
   const int folder = open_in_root(info[0].As<Napi::Number>().Int32Value(), bytes_of(info[1]), O_RDONLY | O_DIRECTORY);
-  if (folder < 0) return env.Null();
-  DIR* stream = ::fdopendir(folder);
-  if (!stream) {
-    ::close(folder);
-    return env.Null();
-  }
+  if (folder < 0) return info.Env().Null();
+  return Napi::Number::New(info.Env(), folder);
+}
+
+// readDirectory(descriptor): the next {name, kind}[], at most a few hundred, or null at the folder's end.
+Napi::Value read_directory(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  const int folder = info[0].As<Napi::Number>().Int32Value();
+  alignas(dirent64) char buffer[16 * 1024];
+  const ssize_t bytes = ::getdents64(folder, buffer, sizeof buffer);
+  if (bytes < 0) return fail(env, "getdents64", errno);
+  if (bytes == 0) return env.Null();
   Napi::Array entries = Napi::Array::New(env);
-  while (const dirent* entry = ::readdir(stream)) {
-    const std::string name = entry->d_name;
+  uint32_t count = 0;
+  for (ssize_t at = 0; at < bytes;) {
+    const auto& entry = *reinterpret_cast<const dirent64*>(buffer + at);
+    at += entry.d_reclen;
+    const std::string_view name = entry.d_name;
     if (name == "." || name == "..") continue;
-    const char* kind = kind_of(folder, name.c_str());
-    if (!kind) continue;
     Napi::Object object = Napi::Object::New(env);
     object.Set("name", Napi::Buffer<char>::Copy(env, name.data(), name.size()));
-    object.Set("kind", kind);
-    entries.Set(entries.Length(), object);
+    object.Set("kind", kind_of(folder, entry));
+    entries.Set(count++, object);
   }
-  ::closedir(stream);
   return entries;
 }
 
@@ -229,7 +239,8 @@ Napi::Object start(Napi::Env env, Napi::Object exports) {
   exports.Set("listen", Napi::Function::New(env, listen));
   exports.Set("shutdown", Napi::Function::New(env, shut_down));
   exports.Set("openRegular", Napi::Function::New(env, open_regular));
-  exports.Set("listDirectory", Napi::Function::New(env, list_directory));
+  exports.Set("openDirectory", Napi::Function::New(env, open_directory));
+  exports.Set("readDirectory", Napi::Function::New(env, read_directory));
   exports.Set("close", Napi::Function::New(env, close_descriptor));
   dsec::export_ring(env, exports);
   return exports;

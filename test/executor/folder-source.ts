@@ -43,18 +43,21 @@ export class FolderSource implements OutputSource, AsyncDisposable {
   listOutput(path: Uint8Array): ReturnType<OutputSource["listOutput"]> {
     try {
       const entries = readdirSync(this.#at(path), { withFileTypes: true, encoding: "buffer" });
-      return entries.map((entry) => ({
-        name: entry.name,
-        kind: entry.isDirectory()
-          ? "directory"
-          : entry.isFile()
-            ? "file"
-            : entry.isSymbolicLink()
-              ? "link"
-              : "other",
-      }));
+      // A name at a time, as a long folder comes in pieces.
+      return entries.map((entry) => [
+        {
+          name: entry.name,
+          kind: entry.isDirectory()
+            ? "directory"
+            : entry.isFile()
+              ? "file"
+              : entry.isSymbolicLink()
+                ? "link"
+                : "other",
+        },
+      ]);
     } catch {
-      return null;
+      return [];
     }
   }
 

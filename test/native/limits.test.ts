@@ -204,7 +204,7 @@ libc.pthread_exit(None)'`,
       },
     );
     expect(end.reason).toBe("disk_full");
-    expect(sandbox.listOutput(Buffer.from("/work"))!.length).toBe(2);
+    expect([...sandbox.listOutput(Buffer.from("/work"))].flat().length).toBe(2);
     await sandbox.destroy();
   });
 });
