@@ -45,11 +45,11 @@ describe("what a sandbox wrote can be read when it has ended", () => {
     await sandbox.destroy();
   });
 
-  test("a folder of thousands of names comes in pieces, each name once, and leaves no descriptor open", async () => {
-    const { sandbox } = await runKept(host.launcher, shell("mkdir d; cd d; seq 5000 | xargs touch"));
+  test("a folder of many names comes in pieces, each name once, and leaves no descriptor open", async () => {
+    const { sandbox } = await runKept(host.launcher, shell("mkdir d; cd d; seq 1500 | xargs touch"));
     const pieces = [...sandbox.listOutput(Buffer.from("/work/d"))];
     const names = pieces.flat().map(({ name }) => Number(Buffer.from(name).toString()));
-    expect(names.sort((a, b) => a - b)).toEqual(Array.from({ length: 5000 }, (_, n) => n + 1));
+    expect(names.sort((a, b) => a - b)).toEqual(Array.from({ length: 1500 }, (_, n) => n + 1));
     expect(Math.max(...pieces.map((piece) => piece.length))).toBeLessThan(1000);
     const open = () => readdirSync("/proc/self/fd").length;
     const before = open();
