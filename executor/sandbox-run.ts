@@ -105,6 +105,7 @@ export async function runInSandbox(
     channel = await parts.channels.open(lease, folder.path, { replay: again, persist, signal });
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
     egress = new Egress(lease, folder.path, channel, parts.client, signal);
+    channel.letToolsOut(egress);
     return { channel, egress };
   };
   try {
@@ -125,16 +126,16 @@ export async function runInSandbox(
       environment: doors.channel.environment,
       free,
     });
-    const launching = parts.launcher.launch(doors.egress.plan(plan));
+    const launching = parts.launcher.launch(doors.egress.agent.plan(plan));
     const started = start();
     const ran = await followSandbox(await launching, doors, held, folder, started, parts.live);
-    await doors.egress.close();
+    await doors.egress.agent.close();
     return { ...ran, channel: await closed(channel!, ran.destroyed, parts.closing) };
   } catch (error) {
     const stop = stopOf(held);
     if (channel === null || stop === "lost" || stop === "released") throw error;
     // Calls were perhaps made: the attempt's evidence must name them, however it ended.
-    await (egress as Egress | null)?.close();
+    await (egress as Egress | null)?.agent.close();
     const record = await (channel as Channel).close(parts.closing).catch(() => null);
     throw record === null ? error : new Interrupted(error, record);
   } finally {
@@ -142,7 +143,7 @@ export async function runInSandbox(
     if (stopOf(held) === "released" && channel !== null && lease.spec.fast_forward)
       await parts.trajectories.sync(held.hold, parts.closing).catch(() => {});
     unfollow();
-    await (egress as Egress | null)?.close();
+    await (egress as Egress | null)?.agent.close();
     if (channel !== null) await parts.channels.end(channel);
     for (const digest of inputs) parts.artifacts.release(digest);
   }
@@ -183,7 +184,7 @@ async function followSandbox(
   const sink = (stream: "stdout" | "stderr") =>
     record.sink(stream, afterStart(live.sink(held.hold, stream), started));
   // Beside all else: until the proxy serves, connections wait at its listener.
-  const serving = egress.serve(sandbox.listeners);
+  const serving = egress.agent.serve(sandbox.listeners);
   try {
     record.began(held.lease.spec.command);
     // Both streams are drained from the start and apart from the end: a full pipe must not keep it from coming.

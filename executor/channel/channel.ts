@@ -6,6 +6,7 @@ import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
 import type { Observation } from "#core/wire/observations.ts";
 import type { NewTraceHeader } from "#trace/format/header.ts";
 import { taskNamespace } from "../memory/memory.ts";
+import type { Egress } from "../egress/egress.ts";
 import { createMemoryRoutes } from "../memory/routes.ts";
 import { createMessageBus, type MessageBus, type MessageGateway } from "../messages/bus.ts";
 import { sandboxId } from "../plan.ts";
@@ -183,6 +184,11 @@ export class Channel {
     this.#replay.check();
     const early = endedByItself ? this.#replay.endedEarly() : null;
     if (early !== null) throw early;
+  }
+
+  /** Tools in sandboxes of their own leave them by this; before that they reach nothing. */
+  letToolsOut(egress: Pick<Egress, "ofTool">): void {
+    this.#tools.egress = egress;
   }
 
   /** Something from outside, for the agent's next answer. */

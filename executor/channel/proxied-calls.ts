@@ -43,7 +43,7 @@ export type OutgoingCall = {
 export type SpooledContent = { blob: Blob; digest: Digest };
 
 /** A connection that is passed through: opaque TLS by CONNECT, a WebSocket by GET. */
-export type TunnelCall = Pick<OutgoingCall, "call" | "url" | "headers" | "timeoutMs"> & { method: string };
+export type TunnelCall = Pick<OutgoingCall, "call" | "tool" | "url" | "headers" | "timeoutMs"> & { method: string };
 export type OpenTunnel = GatewayTunnel & { seq: number };
 
 /** An answer that has begun. `seq` numbers the calls of the attempt. */
@@ -122,7 +122,7 @@ export class ProxiedCalls {
     signal: AbortSignal,
     onSeq: (seq: number) => void = () => {},
   ): Promise<OpenTunnel> {
-    const head = this.#begin({ ...call, tool: null, body: new Uint8Array() }, onSeq);
+    const head = this.#begin({ ...call, body: new Uint8Array() }, onSeq);
     const { seq } = head;
     try {
       const tunnel = await this.#gateway.tunnel(this.#hold, head, signal);

@@ -12,6 +12,7 @@ import {
   type ToolTimeouts,
   toolTimeoutMs,
 } from "#core/wire/tools.ts";
+import type { Egress } from "../egress/egress.ts";
 import {
   ExecQueue,
   type ExecToolHome,
@@ -63,6 +64,8 @@ export class ToolCalls {
   readonly #timeouts: ToolTimeouts | null;
   readonly #parts: ToolCallParts;
   readonly #queue = new ExecQueue();
+  /** Whereby tools leave sandboxes of their own; null where nothing may. */
+  egress: Pick<Egress, "ofTool"> | null = null;
   /** Tools that run within the sandbox now, by the number of their call. */
   readonly #inSandbox = new Map<number, { tool: ExecTool; before: Before; time: SerializationTime }>();
 
@@ -282,7 +285,8 @@ export class ToolCalls {
     return async (signal: AbortSignal, number: number): Promise<Tried<Output>> => {
       this.#parts.timings.serialized(number, time);
       // Killed here a moment after the deadline, so that who waits is told first.
-      const options = { home, number, timeoutMs: timeoutMs + EXEC_GRACE_MS, signal };
+      const wayOut = this.egress?.ofTool({ call: number, tool: tool.name }) ?? null;
+      const options = { home, number, wayOut, timeoutMs: timeoutMs + EXEC_GRACE_MS, signal };
       const run = () => runExecTool(tool, input, options, exec);
       this.#parts.timings.apart(number, null);
       const { waited, stdout, stderr, ...end } = await this.#queue.run(run, signal);

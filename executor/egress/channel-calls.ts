@@ -11,6 +11,7 @@ import type { EndMembers, RecordedCalls, StartMembers, ToldEnd } from "../channe
 import { recordedError } from "../replay/replay.ts";
 import type { CallPort, EgressAnswer, EgressCall, EgressWebSocket, Fields } from "./call-port.ts";
 import type { CurrentPolicy } from "./current-policy.ts";
+import type { ToolRun } from "./egress.ts";
 import { Spool, type SpooledBody } from "./spool.ts";
 
 export type ChannelCallParts = {
@@ -18,6 +19,8 @@ export type ChannelCallParts = {
   recorded: Pick<RecordedCalls, "begin" | "end" | "recordedEnd">;
   log: Pick<EventLog, "append">;
   policy: CurrentPolicy;
+  /** the tool that calls, and in the course of which call; null where the agent's own programs do */
+  within: ToolRun | null;
   /** the attempt's private folder */
   directory: string;
 };
@@ -55,7 +58,7 @@ export class ChannelCalls implements CallPort {
     return record.during(async () => {
       const outgoing = {
         call: record.number,
-        tool: null,
+        tool: this.#parts.within?.tool ?? null,
         method,
         url,
         headers,
@@ -86,7 +89,8 @@ export class ChannelCalls implements CallPort {
     const { code, message: text, method, target } = denied;
     // Without path and query, which may carry secrets.
     const url = target && `${target.scheme}://${target.host.text}:${target.port}`;
-    this.#parts.log.append("error", { code, text, via: "proxy", method, url });
+    const call = this.#parts.within?.call ?? null;
+    this.#parts.log.append("error", { code, text, via: "proxy", method, url, call });
   }
 
   /** Resolves once the ends of all calls are recorded; the proxy is closed by then, so nothing new begins. */
@@ -106,7 +110,7 @@ export class ChannelCalls implements CallPort {
     return record.during(async () => {
       const timeoutMs = LIMITS.callTimeoutMsMax;
       const tunnel = await this.#parts.calls.openTunnel(
-        { ...call, call: record.number, timeoutMs },
+        { ...call, tool: this.#parts.within?.tool ?? null, call: record.number, timeoutMs },
         signal,
         (seq) => record.made(seq),
       );
@@ -123,7 +127,7 @@ export class ChannelCalls implements CallPort {
     signal: AbortSignal | null,
     body: SpooledBody | null,
   ): Promise<CallRecord | ReplayedCall> {
-    const { recorded, calls } = this.#parts;
+    const { recorded, calls, within } = this.#parts;
     const { promise: over, resolve } = Promise.withResolvers<void>();
     this.#records.add(over);
     const finish = async (end: () => Promise<unknown>) => {
@@ -133,7 +137,10 @@ export class ChannelCalls implements CallPort {
     };
     try {
       if (this.#state === "closed") throw new DsecError("CALL_CANCELLED", "the sandbox has ended");
-      const { number, before } = await recorded.begin({ tool: null, kind: "http", via: "proxy", ...members });
+      const { number, before } = await recorded.begin({
+        ...{ tool: null, kind: "http", via: "proxy", within: within?.call ?? null },
+        ...members,
+      });
       const again = before.recorded;
       if (again !== null) {
         return {

@@ -1,4 +1,4 @@
-import { closeSync, writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Lease } from "#core/wire/leases.ts";
 import type { LaunchPlan } from "#native/index.ts";
@@ -7,15 +7,21 @@ import type { GatewayClient } from "../gateway-client.ts";
 import { Authority } from "./authority.ts";
 import { ChannelCalls } from "./channel-calls.ts";
 import { CurrentPolicy } from "./current-policy.ts";
-import { EGRESS_ENVIRONMENT, PROXY_PORT, TRUST_PATH, trustedCertificates } from "./environment.ts";
-import { LoopbackProxy } from "./loopback-proxy.ts";
+import { TRUST_FOLDER, TRUST_NAME, TRUST_PATH, trustedCertificates } from "./environment.ts";
+import { WayOut } from "./way-out.ts";
 
-/** The way out of one sandbox for programs that know nothing of DSec, from before its launch to after its end. */
+/** A tool that runs in a sandbox of its own, and its call in the event log. */
+export type ToolRun = { call: number; tool: string };
+
+/**
+ * How programs that know nothing of DSec leave the sandboxes of one attempt: the agent's own, and those of its tools. All go
+ * by one policy and trust one authority; what a tool's programs ask for is told as asked for in the course of its call.
+ */
 export class Egress {
+  readonly agent: WayOut;
   readonly #authority = new Authority();
-  readonly #calls: ChannelCalls;
-  readonly #trustPath: string;
-  #proxy: LoopbackProxy | null = null;
+  readonly #trustFolder: string;
+  readonly #parts: Omit<ConstructorParameters<typeof ChannelCalls>[0], "within">;
 
   /** @param directory the attempt's private folder, which goes with the attempt */
   constructor(
@@ -26,40 +32,23 @@ export class Egress {
     signal: AbortSignal,
   ) {
     const { policy } = lease.spec;
-    this.#trustPath = join(directory, "ca.pem");
-    writeFileSync(this.#trustPath, trustedCertificates(this.#authority, policy), { mode: 0o444 });
+    this.#trustFolder = join(directory, "trust");
+    mkdirSync(this.#trustFolder, { mode: 0o755 });
+    const trustPath = join(this.#trustFolder, TRUST_NAME);
+    writeFileSync(trustPath, trustedCertificates(this.#authority, policy), { mode: 0o444 });
     const { calls, recorded, log } = channel;
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     const current = new CurrentPolicy(policy, () => client.policy(hold, signal));
-    this.#calls = new ChannelCalls({ calls, recorded, log, policy: current, directory });
+    this.#parts = { calls, recorded, log, policy: current, directory };
+    this.agent = this.#wayOut({ source: trustPath, target: TRUST_PATH }, null);
   }
 
-  /** The plan with what the proxy needs of it. The task's own variables go before ours. */
-  plan(plan: LaunchPlan): LaunchPlan {
-    return {
-      ...plan,
-      env: { ...EGRESS_ENVIRONMENT, ...plan.env },
-      mounts: [...plan.mounts, { source: this.#trustPath, target: TRUST_PATH }],
-      loopbackPorts: [PROXY_PORT],
-    };
+  /** For the tool's sandbox, which has no socket: the folder in which the agent's has one holds the certificate alone. */
+  ofTool(run: ToolRun): WayOut {
+    return this.#wayOut({ source: this.#trustFolder, target: TRUST_FOLDER }, run);
   }
 
-  /** @param listeners of the sandbox that was launched by the plan; they are closed with this */
-  async serve(listeners: readonly number[]): Promise<void> {
-    const fd = listeners[0]!;
-    try {
-      this.#proxy = await LoopbackProxy.start({ fd }, this.#authority, this.#calls);
-    } catch (error) {
-      closeSync(fd);
-      throw error;
-    }
-  }
-
-  /** Ends every connection and resolves once what was under way is recorded. Idempotent. */
-  async close(): Promise<void> {
-    const proxy = this.#proxy;
-    this.#proxy = null;
-    await proxy?.close();
-    await this.#calls.close();
+  #wayOut(trust: LaunchPlan["mounts"][number], within: ToolRun | null): WayOut {
+    return new WayOut(this.#authority, trust, new ChannelCalls({ ...this.#parts, within }));
   }
 }

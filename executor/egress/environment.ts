@@ -7,7 +7,9 @@ import type { Authority } from "./authority.ts";
 export const PROXY_PORT = 3128;
 
 /** Where the sandbox finds the certificates that it is to trust. */
-export const TRUST_PATH = "/run/dsec/ca.pem";
+export const TRUST_FOLDER = "/run/dsec";
+export const TRUST_NAME = "ca.pem";
+export const TRUST_PATH = `${TRUST_FOLDER}/${TRUST_NAME}`;
 
 /** Both cases of each name: curl reads `http_proxy` in lower case only, others in upper case first. */
 export const EGRESS_ENVIRONMENT: Readonly<Record<string, string>> = {

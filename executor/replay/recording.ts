@@ -124,6 +124,8 @@ const ACTS = new Set<TraceEvent["type"]>([
 class RecordingReader {
   readonly #header: TraceHeader;
   readonly #calls = new Map<number, RecordedCall>();
+  /** A tool whose answer is given again does not run, and so does not ask for what it asked for. */
+  readonly #madeByTools = new Set<number>();
   readonly #injected = new Map<number, { observation: Observation; seq: number }>();
   readonly #observations: GivenObservation[] = [];
   readonly #reads: MemoryRead[] = [];
@@ -154,6 +156,10 @@ class RecordingReader {
     if (ACTS.has(event.type)) this.#lastActSeq = event.seq;
     switch (event.type) {
       case "tool_call_start":
+        if (event.within !== null) {
+          this.#madeByTools.add(event.call);
+          break;
+        }
         if (event.passage !== null) {
           this.#refuse(
             `call ${event.call} passed a connection through (${event.passage}), whose bytes no record has`,
@@ -229,6 +235,7 @@ class RecordingReader {
   }
 
   #seeEnd(end: CallEnd): void {
+    if (this.#madeByTools.has(end.call)) return;
     const call = this.#calls.get(end.call);
     if (call === undefined) {
       this.#refuse(`call ${end.call} ends and never started`);

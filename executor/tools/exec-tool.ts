@@ -1,4 +1,4 @@
-/** `exec` tools in a sandbox of their own: they see the input, and nothing of the agent's file system or network. */
+/** `exec` tools in a sandbox of their own: they see the input, nothing of the agent's files, and the world by its policy. */
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
@@ -7,6 +7,7 @@ import { LIMITS } from "#core/limits.ts";
 import { type ExecTool, siblingResources } from "#core/wire/tools.ts";
 import type { Launcher, LaunchPlan, SandboxEnd } from "#native/index.ts";
 import { scalarText } from "../channel/http-tool.ts";
+import type { WayOut } from "../egress/way-out.ts";
 import { DEFAULT_ENVIRONMENT } from "../plan.ts";
 import { type CpuReading, SandboxCpu } from "../trace/sandbox-cpu.ts";
 
@@ -48,10 +49,17 @@ const MEBIBYTE = 1024 * 1024;
 export async function runExecTool(
   tool: ExecTool,
   input: { [member: string]: unknown },
-  options: { home: ExecToolHome; number: number; timeoutMs: number; signal: AbortSignal },
+  options: {
+    home: ExecToolHome;
+    number: number;
+    /** Null: it reaches nothing. */
+    wayOut: WayOut | null;
+    timeoutMs: number;
+    signal: AbortSignal;
+  },
   parts: ExecToolParts,
 ): Promise<Executed> {
-  const { home, number, signal } = options;
+  const { home, number, wayOut, signal } = options;
   const asked = siblingResources(tool);
   const id = `${home.sandboxId}_t${number}`;
   const stdinPath = join(home.directory, `tool-${number}.json`);
@@ -59,7 +67,7 @@ export async function runExecTool(
     await writeFile(stdinPath, JSON.stringify(input), { mode: 0o444 });
     const image = await parts.findImage(tool.image ?? home.image);
     signal.throwIfAborted();
-    const sandbox = await parts.launcher.launch({
+    const plan: LaunchPlan = {
       id,
       image,
       argv: toolArguments(tool, input),
@@ -76,16 +84,20 @@ export async function runExecTool(
         diskBytes: Math.max(1, asked.disk_mb) * MEBIBYTE,
       },
       timeoutMs: options.timeoutMs,
-    });
+    };
+    const sandbox = await parts.launcher.launch(wayOut === null ? plan : wayOut.plan(plan));
     const cpu = SandboxCpu.open(sandbox.pid);
     const kill = () => sandbox.kill();
     signal.addEventListener("abort", kill);
     if (signal.aborted) kill();
     try {
+      // Beside all else: until the proxy serves, connections wait at its listener.
+      const serving = wayOut?.serve(sandbox.listeners);
       const [stdout, stderr, end] = await Promise.all([
         readAll(sandbox.stdout, LIMITS.toolOutputBytes, kill),
         readEnd(sandbox.stderr, STDERR_KEPT_BYTES),
         sandbox.ended,
+        serving,
       ]);
       signal.throwIfAborted();
       if (stdout === null) {
@@ -99,6 +111,8 @@ export async function runExecTool(
     } finally {
       cpu?.close();
       signal.removeEventListener("abort", kill);
+      // Calls that it made end before its own does.
+      await wayOut?.close();
       await sandbox.destroy();
     }
   } finally {

@@ -73,6 +73,8 @@ export type EventMembers = {
     step: number | null;
     memory_digest: Digest | null;
     context_digest: Digest | null;
+    /** The exec tool's call in whose course a program of the tool made this one. */
+    within: number | null;
   };
   tool_call_end: {
     call: number;

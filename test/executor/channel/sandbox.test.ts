@@ -1,10 +1,12 @@
 /** Agents in real sandboxes, and everything that they do through their socket. */
-
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { AttestationClaims } from "#core/wire/attestations.ts";
 import type { ReceiptClaims } from "#core/wire/calls.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
+import { readRecording } from "#executor/replay/recording.ts";
 import { eventually, Rig } from "#test/executor/executor-under-test.ts";
 import { cgroupsWith, mountsWith } from "#test/executor/host.ts";
 import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
@@ -15,11 +17,14 @@ let rig: Rig;
 let url: string;
 let port: number;
 const seen: { method: string; url: string; body: string }[] = [];
+/** Claims of the call signatures that came with the requests. */
+const signed: object[] = [];
 beforeAll(async () => {
   proxy = await openTestProxy();
   ({ url, port } = await proxy.serve(async (request, response) => {
     let body = "";
     for await (const part of request) body += part;
+    signed.push(decodeJwt(request.headers["dsec-call-signature"] as string));
     seen.push({ method: request.method!, url: request.url!, body });
     if (request.url === "/down") response.writeHead(503).end("down");
     else
@@ -44,9 +49,10 @@ async function agent(script: string, request: Partial<TaskRequest> = {}) {
   });
   const claims = decodeJwt(attestations[0]!.jwt) as unknown as AttestationClaims;
   const answer = await rig.client.send("GET", `/v1/tasks/${task.id}/trace`);
-  const { count, chain_head, events } = await readTrace(new Uint8Array(await answer.arrayBuffer()));
+  const trace = new Uint8Array(await answer.arrayBuffer());
+  const { count, chain_head, events } = await readTrace(trace);
   expect(claims.dsec.trace).toMatchObject({ count, chain_head });
-  return { task, out: stdout.toString(), err: stderr.toString(), claims, events };
+  return { task, out: stdout.toString(), err: stderr.toString(), claims, events, trace };
 }
 
 const tools: TaskRequest["tools"] = [
@@ -59,12 +65,7 @@ const tools: TaskRequest["tools"] = [
   {
     name: "who",
     kind: "exec",
-    // The places of what an agent's sandbox is given are there, with nothing in them.
-    command: [
-      "sh",
-      "-c",
-      "ls /work; cat /run/dsec/* | wc -c; test -S /run/dsec/tool.sock || echo no socket; cat /proc/net/dev | grep -c : ; echo $DSEC_TOOL",
-    ],
+    command: ["sh", "-c", "ls /work /run/dsec /dsec/bin; cat /proc/net/dev | grep -c : ; echo $DSEC_TOOL"],
   },
   { name: "broken", kind: "exec", command: ["sh", "-c", "echo why >&2; exit 3"] },
   {
@@ -139,8 +140,8 @@ dsec-tool exec --tool nope; echo "exit $?"
   const { out, err, events } = await agent(script, { tools: tools! });
   const lines = out.split("\n");
   expect(lines.slice(0, 2)).toEqual(["3.5", "$(id) ; x|; id|"]);
-  expect(lines.slice(2, 4)).toEqual(["0", "no socket"]);
-  expect(out).not.toContain("hidden");
+  // No socket, none of the agent's files, and of networks the loopback.
+  expect(lines.slice(2, 10)).toEqual(["/dsec/bin:", "", "/run/dsec:", "ca.pem", "", "/work:", "1", "who"]);
   expect(lines.slice(lines.indexOf("who"))).toEqual([
     "who",
     "why",
@@ -167,6 +168,48 @@ dsec-tool exec --tool nope; echo "exit $?"
       (await cgroupsWith("_t")).filter((path) => /lease_[a-z0-9]+_\d+_t\d+/.test(path)).length === 0,
   );
   expect(await mountsWith("tool-")).toEqual([]);
+});
+
+test("what a tool's own programs ask for goes out by the task's policy, receipted and told as the tool's", async () => {
+  seen.length = 0;
+  proxy.names.set("upstream.test", ["127.0.0.1"]);
+  const innerUrl = `http://upstream.test:${port}/inner`;
+  const fetch = `
+    curl -sS "$1" -o body -w '%{http_code} '; cat body; echo
+    curl -sS http://elsewhere.example/ -o /dev/null -w '%{http_code}'; echo
+    openssl x509 -in "$CURL_CA_BUNDLE" -noout -subject`;
+  const tool = { name: "fetch", kind: "exec" as const, command: ["sh", "-ec", fetch, "sh", "{url}"] };
+  const { task, out, err, claims, events, trace } = await agent(
+    `dsec-tool exec --tool fetch --input '{"url":"${innerUrl}"}'; openssl x509 -in "$CURL_CA_BUNDLE" -noout -pubkey`,
+    { tools: [tool], policy: reach(port, {}, "upstream.test") },
+  );
+  expect(err).toBe("");
+  expect(out).toMatch(/^200 \{"user".*\n403\nsubject=CN = DSec sandbox authority\n-----BEGIN PUBLIC KEY/);
+  expect(seen.map((request) => request.url)).toEqual(["/inner"]);
+  const starts = events.filter((event) => event.type === "tool_call_start");
+  const [outer, inner] = starts;
+  expect(starts).toMatchObject([
+    { tool: "fetch", kind: "exec", within: null },
+    { tool: null, kind: "http", via: "proxy", url: innerUrl, within: outer!.call },
+  ]);
+  const ends = events.filter((event) => event.type === "tool_call_end");
+  expect(ends).toMatchObject([
+    { call: inner!.call, state: "answered", status: 200, call_seq: 1 },
+    { call: outer!.call, state: "answered" },
+  ]);
+  expect(events.filter((event) => event.type === "error")).toMatchObject([
+    { code: "DOMAIN_NOT_ALLOWED", call: outer!.call },
+  ]);
+  expect(claims.dsec.calls.count).toBe(1);
+  const path = `/v1/tasks/${task.id}/receipts`;
+  const { items } = await rig.client.ok<{ items: { receipt: string }[] }>("GET", path);
+  expect(decodeJwt(items[0]!.receipt)).toMatchObject({ seq: 1, url: innerUrl });
+  expect(signed.at(-1)).toMatchObject({ tool: "fetch", seq: 1 });
+  // A replay gives the tool's answer again, and does not wait for what the tool asked for.
+  const file = join(rig.directory, "fetch.trace");
+  await writeFile(file, trace);
+  const { calls, obstacles } = await readRecording(file);
+  expect([calls.map(({ start }) => start.tool), obstacles]).toEqual([["fetch"], []]);
 });
 
 test("an operator's observation reaches the running agent, from the gateway to its next answer", async () => {
