@@ -1,4 +1,4 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { closeSync, openSync, readSync } from "node:fs";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Hold } from "#core/wire/leases.ts";
@@ -134,15 +134,16 @@ export async function sendTrajectory(
   end: number,
   send: (offset: number, bytes: Uint8Array<ArrayBuffer>) => Promise<number>,
 ): Promise<void> {
-  const file = await open(path, "r");
+  // Read without waiting for a thread: it was written a moment ago, and a call may wait for it.
+  const file = openSync(path, "r");
   try {
     for (let offset = from; offset < end; ) {
-      const bytes = await read(file, offset, Math.min(LIMITS.trajectoryPartBytes, end - offset));
+      const bytes = read(file, offset, Math.min(LIMITS.trajectoryPartBytes, end - offset));
       if (bytes.length === 0) return;
       offset = await send(offset, bytes).catch(knownBytes);
     }
   } finally {
-    await file.close();
+    closeSync(file);
   }
 }
 
@@ -153,8 +154,7 @@ function knownBytes(error: unknown): number {
   throw error;
 }
 
-async function read(file: FileHandle, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
+function read(file: number, offset: number, length: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(length);
-  const { bytesRead } = await file.read(bytes, 0, length, offset);
-  return bytes.subarray(0, bytesRead);
+  return bytes.subarray(0, readSync(file, bytes, 0, length, offset));
 }
