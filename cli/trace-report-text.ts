@@ -16,12 +16,13 @@ export function reportText(report: ReportData, metrics: Metric[]): string {
 const paint = paintFor(process.stdout);
 
 function oneText(
-  { trace, timeline, calls_left_out, memory, rewards, errors, tools }: OneReport,
+  { trace, timeline, calls_left_out, memory, rewards, errors, tools, accuracy_note }: OneReport,
   metrics: Metric[],
 ): string {
   const parts = [
     plainLine(`${trace.file}: ${trace.trace_id} (${trace.source}), ${trace.state}, ${trace.events} events`),
     `${outcomeText(trace.outcome)}  ${metrics.map((metric) => `${metric} ${numberText(trace.metrics[metric])}`).join("  ")}`,
+    ...noteLines(accuracy_note, metrics),
     heading("Timeline"),
     ...timeline.map(entryText),
     ...(calls_left_out > 0 ? [`… and ${calls_left_out} calls more; see dsec trace parse`] : []),
@@ -55,6 +56,10 @@ function oneText(
     }
   }
   return parts.join("\n");
+}
+
+function noteLines(note: string | null, metrics: Metric[]): string[] {
+  return note === null || !metrics.includes("tool_call_accuracy") ? [] : [paint("yellow", plainLine(note))];
 }
 
 function entryText(entry: TimelineEntry): string {
@@ -106,6 +111,7 @@ function manyText(report: ManyReport, metrics: Metric[]): string {
       }),
     ),
     paint("dim", "Spearman's rank correlation with the reward"),
+    ...noteLines(report.accuracy_note, metrics),
     heading("Tools"),
     toolTable(tools.slice(0, 20)),
   ];

@@ -29,31 +29,41 @@ export function labelsOf(json: string | null): Labels {
   };
 }
 
-/** Whether nobody says of one of the expected calls whether its tool changes state. */
+/** Whether tools only read: as their calls say, and as answers show where no one says. */
+export type KnownTools = {
+  declared: ReadonlyMap<string, boolean>;
+  observed: ReadonlyMap<string, boolean> | null;
+};
+
+/** Whether nobody says of one of the calls, expected or made, whether its tool changes state. */
 export function isUnsettled(
   given: ReadonlySet<string> | null,
   { gold, readOnly, stateChanging }: Labels,
   declared: ReadonlyMap<string, boolean>,
+  made: readonly { tool: string | null }[],
 ): boolean {
   if (gold === null || given !== null || stateChanging !== null) return false;
-  return gold.some(({ tool }) => !declared.has(tool) && !(readOnly?.has(tool) ?? false));
+  return [...gold, ...made].some(
+    ({ tool }) => tool !== null && !declared.has(tool) && !(readOnly?.has(tool) ?? false),
+  );
 }
 
 /**
  * Whether a call of the tool counts as one that changes state: as the caller says, as the tool declared itself in this trace,
- * as the labels say; where nobody does, it counts.
+ * as the labels say; where nobody does, as answers show, and where they show nothing, it counts.
  */
 export function stateChangingBy(
   given: ReadonlySet<string> | null,
   { readOnly, stateChanging }: Pick<Labels, "readOnly" | "stateChanging">,
-  declared: ReadonlyMap<string, boolean>,
+  { declared, observed }: KnownTools,
 ): (tool: string) => boolean {
   return (tool) => {
     if (given !== null) return given.has(tool);
     const declaredReadOnly = declared.get(tool);
     if (declaredReadOnly !== undefined) return !declaredReadOnly;
     if (stateChanging !== null) return stateChanging.has(tool);
-    return !(readOnly?.has(tool) ?? false);
+    if (readOnly !== null) return !readOnly.has(tool);
+    return !(observed?.get(tool) ?? false);
   };
 }
 

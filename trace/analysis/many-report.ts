@@ -7,6 +7,7 @@ import { type ClusterOptions, cluster, type Featured } from "./clusters.ts";
 import { featuresOf } from "./features.ts";
 import { hintsOf, type Judged } from "./hints.ts";
 import type { Measured } from "./metrics.ts";
+import { accuracyNote, type Observed, readOnlyAsObserved } from "./observed-tools.ts";
 import {
   type ManyReport,
   METRICS,
@@ -29,6 +30,8 @@ export class ManyReportBuilder {
   readonly #tools = new ToolTable();
   /** Of tools that some trace declares, and of traces that wait for what others say of theirs. */
   readonly #declared = new Map<string, boolean>();
+  readonly #observed: Observed = new Map();
+  #unsaid = 0;
   readonly #unsettled: {
     at: number;
     row: TraceRow;
@@ -43,8 +46,13 @@ export class ManyReportBuilder {
     this.#options = options;
   }
 
-  add({ facts, row, declared, accuracyWith }: Measured): void {
+  add({ facts, row, declared, observed, accuracyWith, accuracyNote }: Measured): void {
     for (const [tool, readOnly] of declared) this.#declared.set(tool, readOnly);
+    for (const [tool, { told, changed }] of observed) {
+      const so_far = this.#observed.get(tool) ?? { told: 0, changed: 0 };
+      this.#observed.set(tool, { told: so_far.told + told, changed: so_far.changed + changed });
+    }
+    if (accuracyNote !== null) this.#unsaid++;
     if (accuracyWith !== null) {
       this.#unsettled.push({ at: this.#values.get("reward")!.length, row, accuracyWith });
     }
@@ -74,8 +82,9 @@ export class ManyReportBuilder {
   }
 
   async result(): Promise<ManyReport> {
+    const known = { declared: this.#declared, observed: readOnlyAsObserved(this.#observed) };
     for (const { at, row, accuracyWith } of this.#unsettled) {
-      row.metrics.tool_call_accuracy = await accuracyWith(this.#declared);
+      row.metrics.tool_call_accuracy = await accuracyWith(known);
       this.#values.get("tool_call_accuracy")![at] = row.metrics.tool_call_accuracy;
     }
     const rewards = this.#values.get("reward")!;
@@ -98,6 +107,7 @@ export class ManyReportBuilder {
       ) as ManyReport["means"],
       correlations: correlations.map((one, at) => ({ ...one, adjusted_p: adjusted[at]! })),
       pairs: this.#options.pairs === true ? this.#pairs() : null,
+      accuracy_note: this.#unsaid > 0 ? accuracyNote(known.observed) : null,
       reward_shares: rewardShares(this.#rewards),
       reward_faults: this.#rewardFaults,
       tools: this.#tools.rows() satisfies ToolRow[],

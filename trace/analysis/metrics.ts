@@ -3,7 +3,8 @@ import type { TraceSegment } from "#trace/format/segment.ts";
 import { planStepF1 } from "#trace/metrics/plan-steps.ts";
 import { erred, errorRate, toolCallAccuracy, toolCallSuccess } from "#trace/metrics/tool-calls.ts";
 import { type FactsOptions, readFacts, type TraceFacts } from "./facts.ts";
-import { isUnsettled, labelsOf, stateChangingBy } from "./labels.ts";
+import { isUnsettled, type KnownTools, labelsOf, stateChangingBy } from "./labels.ts";
+import { accuracyNote, type Observed, readOnlyAsObserved, ToolObserver } from "./observed-tools.ts";
 import type { Metrics, Outcome, TraceRow } from "./report-data.ts";
 
 export type MeasureOptions = {
@@ -20,8 +21,12 @@ export type Measured = {
   row: TraceRow;
   /** What the trace's calls say of their tools: whether they only read. */
   declared: ReadonlyMap<string, boolean>;
+  /** What its answers show of tools. */
+  observed: Observed;
   /** Accuracy anew, once more is known of tools than this trace alone says; null where it needs no more. */
-  accuracyWith: ((declared: ReadonlyMap<string, boolean>) => Promise<number>) | null;
+  accuracyWith: ((known: KnownTools) => Promise<number>) | null;
+  /** What is to be known of the accuracy; null where somebody said which tools change state, or there is none. */
+  accuracyNote: string | null;
 };
 
 export async function measure(
@@ -31,10 +36,14 @@ export async function measure(
   onEvent?: FactsOptions["onEvent"],
 ): Promise<Measured> {
   const { gold } = labelsOf(segment.header.labels_json);
+  const observer = new ToolObserver();
   const facts = await readFacts(segment, {
     // Only what is compared with gold is kept.
     keepsArguments: ({ read_only }) => gold !== null && read_only !== true,
-    ...(onEvent === undefined ? {} : { onEvent }),
+    onEvent(event) {
+      observer.add(event);
+      onEvent?.(event);
+    },
   });
   const { header, state, events, calls, labels } = facts;
   const { trace_id, task_id, source } = header;
@@ -43,21 +52,27 @@ export async function measure(
   for (const { tool, read_only } of calls)
     if (tool !== null && read_only !== null) declared.set(tool, read_only);
   const metrics = metricsOf(facts);
+  const { observed } = observer;
   let accuracyWith: Measured["accuracyWith"] = null;
+  let note: string | null = null;
   if (labels.gold !== null) {
     // What is kept for later is no more than what counts.
     const made = calls.filter((call) => call.read_only !== true && call.state === "answered" && !erred(call));
-    const accuracy = async (known: ReadonlyMap<string, boolean>) => {
+    const accuracy = async (known: KnownTools) => {
       const changesState = stateChangingBy(options.stateChanging, labels, known);
       return (await toolCallAccuracy(made, labels.gold!, changesState)).value;
     };
-    metrics.tool_call_accuracy = await accuracy(declared);
-    if (isUnsettled(options.stateChanging, labels, declared)) accuracyWith = accuracy;
+    const known = { declared, observed: readOnlyAsObserved(observed) };
+    metrics.tool_call_accuracy = await accuracy(known);
+    if (isUnsettled(options.stateChanging, labels, declared, made)) {
+      accuracyWith = accuracy;
+      if (labels.readOnly === null) note = accuracyNote(known.observed);
+    }
   }
   const errors = calls.filter(erred).length + facts.errors.filter(({ call }) => call === null).length;
   const steps = facts.steps.length;
   const row = { file, trace_id, task_id, source, state, outcome, events, steps, errors, metrics };
-  return { facts, row, declared, accuracyWith };
+  return { facts, row, declared, observed, accuracyWith, accuracyNote: note };
 }
 
 /** All but the accuracy, which needs more than the trace. */

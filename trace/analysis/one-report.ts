@@ -29,7 +29,7 @@ export async function oneReport(
   options: MeasureOptions,
 ): Promise<OneReport> {
   const carried = new Carried(segment);
-  const { facts, row } = await measure(segment, file, options, (event) => carried.add(event));
+  const { facts, row, accuracyNote } = await measure(segment, file, options, (event) => carried.add(event));
   await carried.addRest(segment);
   const { started_wall_us, image, labels_json, attempt, lease_id, fence, level, spec_digest } =
     segment.header;
@@ -57,6 +57,7 @@ export async function oneReport(
     others: carried.others,
     tools: tools.rows(),
     logit_divergence: null,
+    accuracy_note: accuracyNote,
   };
 }
 

@@ -55,6 +55,8 @@ export type OneReport = {
   tools: ToolRow[];
   /** Against another trace, where one was given. */
   logit_divergence: Compared | null;
+  /** What is to be known of tool_call_accuracy; null where it was said which tools change state, or there is no accuracy. */
+  accuracy_note: string | null;
 };
 
 export type Provenance = {
@@ -205,6 +207,8 @@ export type ManyReport = {
   correlations: MetricCorrelation[];
   /** Of every two metrics, where that was asked for. */
   pairs: MetricPair[] | null;
+  /** What is to be known of tool_call_accuracy; null where it was said which tools change state, or there is no accuracy. */
+  accuracy_note: string | null;
   reward_shares: Record<string, number> | null;
   /** Rewards whose products do not add up to their sum. */
   reward_faults: number;

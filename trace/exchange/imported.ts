@@ -183,7 +183,8 @@ function payloadOf(call: number, tool: string, sent: string | null, received: st
   return { call, tool, sent: sent === null ? null : cut(sent), received: cut(received), truncated };
 }
 
-const NAMESPACE = "answers";
+/** The namespace of what answers have told. */
+export const ANSWERS = "answers";
 
 /**
  * What the answers so far have told, member by member: an object that is named by an id (`reservation_id: "OBUT9V"`, in
@@ -212,7 +213,7 @@ class AnswerMemory {
       yield {
         type: "memory_write",
         op: "put",
-        namespace: NAMESPACE,
+        namespace: ANSWERS,
         key,
         old: old === undefined ? null : { value_json: old },
         new: { value_json },

@@ -53,8 +53,8 @@ export function define(command: Command): void {
     `
 tool_call_accuracy needs what should have been done: expected_actions [{tool, args}] in the trace's labels, as imports of
 evaluation episodes bring. Calls of tools that only read do not count, as --state-changing says, as one of the calls in
-the traces declares, or as read_only_tools or state_changing_tools in the labels; what nobody says of a tool, it changes
-state. plan_step_f1 needs expected_steps ["name", …] in the labels.
+the traces declares, or as read_only_tools or state_changing_tools in the labels; where nobody says so, the tools count whose
+answers told of what was changed or new, and the report names them. plan_step_f1 needs expected_steps ["name", …] in the labels.
 
 Correlations are Spearman's with the reward, p by permutation and adjusted for the number of tests (Benjamini-Hochberg);
 below 20 traces no p is given. What is said to be associated may well not be the cause.`,

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { SHARED_FOLDER } from "#test/support/shared.ts";
 import { ManyReportBuilder } from "#trace/analysis/many-report.ts";
 import { MEASURE_DEFAULTS, measure } from "#trace/analysis/metrics.ts";
+import { airlineTraces } from "../exchange/imports.ts";
 import { AIRLINE, airlineTrace, STATE_CHANGING } from "./airline-traces.ts";
 
 test.runIf(AIRLINE !== null)(
@@ -48,5 +49,28 @@ test.runIf(AIRLINE !== null)(
     const clustered = clustering!.clusters.reduce((sum, { size }) => sum + size, 0);
     expect(clustered + clustering!.noise).toBe(87);
     expect(clustering!.clusters.length).toBeGreaterThan(0);
+  },
+);
+
+test.runIf(AIRLINE !== null)(
+  "where nothing says which tools change state, they are those whose answers show it, and the report says so",
+  async () => {
+    const path = join(SHARED_FOLDER, "data/tau-airline/episodes.jsonl");
+    const changing = [...STATE_CHANGING].filter((tool) => tool !== "send_certificate");
+    const script = join(import.meta.dirname, "airline_reference.py");
+    const reference = JSON.parse(execFileSync("python3", [script, path, ...changing]).toString());
+    const report = new ManyReportBuilder({ clusterBy: null });
+    for await (const segment of airlineTraces(path)) {
+      report.add(await measure(segment, segment.header.trace_id, MEASURE_DEFAULTS));
+    }
+    const { correlations, traces, accuracy_note } = await report.result();
+    for (const { trace_id, metrics } of traces) {
+      expect(metrics.tool_call_accuracy, trace_id).toBeCloseTo(reference.accuracy[trace_id], 12);
+    }
+    const accuracy = correlations.find(({ metric }) => metric === "tool_call_accuracy")!;
+    expect(accuracy.rho).toBeCloseTo(reference.spearman, 12);
+    expect(accuracy.rho).toBeGreaterThan(0.8);
+    // the one that is not seen answers with text
+    expect(accuracy_note).toContain(`counts the calls of ${changing.join(", ")}: nothing says`);
   },
 );

@@ -1,6 +1,6 @@
 """Scores the recorded episodes by itself: tool_call_accuracy of each, and its rank correlation with the reward.
 
-Usage: airline_reference.py EPISODES.jsonl. Prints {"accuracy": {id: value}, "spearman": rho, "success": {id: value}}.
+Usage: airline_reference.py EPISODES.jsonl [TOOLS THAT CHANGE STATE]. Prints {"accuracy": {id: value}, "spearman": rho, "success": {id: value}}.
 Standard library only, and written apart from what it checks.
 """
 
@@ -29,7 +29,8 @@ def canonical(value):
 
 
 def bag(actions):
-    kept = [action for action in actions if action["tool"] in STATE_CHANGING]
+    tools = set(sys.argv[2:]) or STATE_CHANGING
+    kept = [action for action in actions if action["tool"] in tools]
     return collections.Counter((action["tool"], canonical(action["args"])) for action in kept)
 
 

@@ -17,6 +17,55 @@ async function consistencyOf(events: Made[]) {
   return (await measure(await madeTrace(events), "made.trace", MEASURE_DEFAULTS)).facts.memory;
 }
 
+test("where nobody says which tools change state, answers that tell of what is changed or new do, else every call counts", async () => {
+  const told = (
+    number: number,
+    tool: string,
+    args: string,
+    output: string,
+    writes: [string, string | null][],
+  ) => [
+    ...call(number, tool, { arguments: args, output }),
+    ...writes.map(([key, old]): Made => {
+      const write = {
+        type: "memory_write",
+        op: "put",
+        namespace: "answers",
+        key,
+        version: number,
+        call: number,
+      } as const;
+      return { ...write, old: old === null ? null : { value_json: old }, new: { value_json: "1" } };
+    }),
+  ];
+  const look = told(1, "look", '{"order_id":"A1"}', '{"paid":false}', [["order/A1/paid", null]]);
+  const events = [
+    ...look,
+    ...told(2, "pay", '{"order_id":"A1"}', '{"paid":true}', [["order/A1/paid", "false"]]),
+    ...told(3, "order", '{"thing":"cup"}', '{"order_id":"B2"}', [["order/B2/order_id", null]]),
+    ...told(4, "look", '{"order_id":"A1"}', '{"paid":true}', []),
+  ];
+  const of = async (events: Made[], labels: object) => {
+    const segment = await madeTrace(events, { labels_json: JSON.stringify(labels) });
+    const { row, accuracyNote } = await measure(segment, "made.trace", MEASURE_DEFAULTS);
+    return [row.metrics.tool_call_accuracy, accuracyNote];
+  };
+  const expected_actions = [
+    { tool: "pay", args: { order_id: "A1" } },
+    { tool: "order", args: { thing: "cup" } },
+  ];
+  expect(await of(events, { expected_actions })).toEqual([
+    1,
+    expect.stringMatching(/the calls of order, pay: nothing/),
+  ]);
+  expect(await of(look, { expected_actions: [] })).toEqual([
+    0,
+    expect.stringMatching(/every tool.*--state-changing/),
+  ]);
+  expect(await of(look, { expected_actions: [], read_only_tools: ["look"] })).toEqual([1, null]);
+  expect(await of(look, {})).toEqual([null, null]);
+});
+
 test("accuracy is the multiset match of state-changing calls that did not err", async () => {
   const write = { start: { read_only: false } };
   const made = [
