@@ -1,4 +1,5 @@
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
+import { rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { Worker } from "node:worker_threads";
 import { DsecError } from "#core/errors.ts";
@@ -96,9 +97,15 @@ export class Collector {
     return recording;
   }
 
-  /** Makes the trace of what an earlier life left. */
-  sealLeft(trajectory: string): Promise<SealedTrace> {
-    return this.#sealer.seal(trajectory);
+  /**
+   * Makes the trace of what an earlier life left. Null where there is none to be made: that life ended before anything was
+   * written, or between making it and removing the trajectory, which then goes.
+   */
+  async sealLeft(trajectory: string): Promise<SealedTrace | null> {
+    const { size } = await stat(trajectory);
+    if (size > 0 && !existsSync(tracePathOf(trajectory))) return this.#sealer.seal(trajectory);
+    await rm(trajectory);
+    return null;
   }
 
   counters(): RecorderCounters {

@@ -191,6 +191,22 @@ test("after SIGKILL a trajectory is readable to its last whole flush, and is sea
   }
 });
 
+test("what a killed life left of no use to anybody is gone after the next, and its trace stays", async () => {
+  const { path } = await EventLog.open(collector, directory, leaseOf(1)).seal();
+  const trace = await readFile(path);
+  const trajectory = path.replace(/\.trace$/, ".traj");
+  // Killed before the first flush, and between the trace and the removal of what it was made of.
+  for (const [left, content] of [
+    [trajectory.replace("lease", "other"), ""],
+    [trajectory, trace],
+  ] as const) {
+    await writeFile(left, content);
+    expect(await collector.sealLeft(left)).toBeNull();
+  }
+  expect(await trajectoriesIn(directory)).toEqual([]);
+  expect(await readFile(path)).toEqual(trace);
+});
+
 test("a collector that has ended takes nothing, and says so", async () => {
   const log = EventLog.open(collector, directory, leaseOf(1));
   log.append("output", output("before"));
