@@ -117,9 +117,11 @@ async function printTimeline(named: NamedSegment, options: Options, printer: Lin
   const { header, state, count } = named.segment;
   const started = new Date(header.started_wall_us / 1000).toISOString();
   const of = header.task_id === null ? "" : `, task ${header.task_id} attempt ${header.attempt}`;
+  const { replayed_from_digest: from, replayed_until_call: until } = header;
+  const after = from === null ? "" : `, after ${from} before call ${until}`;
   await printer.print(
     plainLine(
-      `${named.file}: ${header.trace_id} (${header.source})${of}, ${state}, ${count} events, started ${started}`,
+      `${named.file}: ${header.trace_id} (${header.source})${of}${after}, ${state}, ${count} events, started ${started}`,
     ),
   );
   const timeline = new Timeline(paintFor(process.stdout));
