@@ -16,6 +16,7 @@ import {
   makeDataFolder,
   readAdminKey,
   removeServing,
+  unusable,
   writeAdminKey,
   writeServing,
 } from "./data-folder.ts";
@@ -99,7 +100,8 @@ export async function openGateway(settings: GatewaySettings): Promise<OpenGatewa
     return { gateway, folder, issuer, adminKey, close };
   } catch (error) {
     await close();
-    throw error;
+    const refusedByFiles = error instanceof Error && "code" in error && /^E[A-Z]+$/.test(String(error.code));
+    throw refusedByFiles ? unusable(folder, error) : error;
   }
 }
 
@@ -126,7 +128,18 @@ async function openDatabase(folder: DataFolder, settings: GatewaySettings) {
   const listenLog = (event: Parameters<Log>[0]) => settings.log(event);
   if (settings.database !== undefined) {
     const { openPostgres } = await import("#gateway/node/postgres.ts");
-    return openPostgres(settings.database, { log: listenLog });
+    try {
+      return await openPostgres(settings.database, { log: listenLog });
+    } catch (cause) {
+      if (!(cause instanceof DsecError) || cause.code !== "STORE_UNAVAILABLE") throw cause;
+      const { host, pathname } = new URL(settings.database);
+      const why = cause.message.replace(/; .*/, "");
+      throw new DsecError(
+        cause.code,
+        `${host}${pathname}: ${why}; start it or mend --database (dsec doctor --database looks closer)`,
+        { cause },
+      );
+    }
   }
   const { openPglite } = await import("#gateway/node/pglite.ts");
   return openPglite(folder.database);

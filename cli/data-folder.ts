@@ -3,16 +3,19 @@
  * executor's state, the first admin key. One process serves a folder at a time.
  */
 import {
+  accessSync,
   chmodSync,
+  constants,
   existsSync,
   mkdirSync,
+  opendirSync,
   readFileSync,
   renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
-import { createServer } from "node:net";
+import { createServer, type Server } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DsecError } from "#core/errors.ts";
 
@@ -47,17 +50,32 @@ export function makeDataFolder(path: string): DataFolder {
   const folder = dataFolder(path);
   try {
     makeFolders(folder.path);
+    // a file that was named by mistake keeps its mode
+    opendirSync(folder.path).closeSync();
     chmodSync(folder.path, 0o700);
   } catch (cause) {
-    throw new DsecError(
-      "CONFIG_INVALID",
-      `data folder ${folder.path} cannot be made: ${(cause as Error).message}`,
-      {
-        cause,
-      },
-    );
+    throw unusable(folder, cause as Error);
   }
   return folder;
+}
+
+/** A folder that was made before: whoever only looks must not make one, with keys of its own, of a misspelt path. */
+export function existingDataFolder(path: string): DataFolder {
+  const folder = dataFolder(path);
+  if (existsSync(folder.path)) return makeDataFolder(path);
+  throw new DsecError(
+    "NOT_FOUND",
+    `there is no data folder ${folder.path}; name it with --data or DSEC_DATA, or start DSec over it (dsec up)`,
+  );
+}
+
+/** What the file system refused of the folder or in it, as an operating failure. */
+export function unusable(folder: DataFolder, cause: Error): DsecError {
+  return new DsecError(
+    "CONFIG_INVALID",
+    `data folder ${folder.path} cannot be used: ${cause.message}; mend that, or choose another folder (--data)`,
+    { cause },
+  );
 }
 
 /**
@@ -65,14 +83,8 @@ export function makeDataFolder(path: string): DataFolder {
  * inode: the kernel frees it with the process, however that ends, so that no stale lock is ever left.
  */
 export async function lockDataFolder(folder: DataFolder): Promise<{ release(): Promise<void> }> {
-  const server = createServer((socket) => socket.destroy());
-  const taken = await new Promise<boolean>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) =>
-      error.code === "EADDRINUSE" ? resolve(true) : reject(error),
-    );
-    server.listen(lockName(folder), () => resolve(false));
-  });
-  if (taken) {
+  const server = await takeLock(folder);
+  if (server === undefined) {
     const serving = readServing(folder);
     const by = serving ? `process ${serving.pid}, which serves ${serving.url}` : "another process";
     throw new DsecError(
@@ -85,15 +97,21 @@ export async function lockDataFolder(folder: DataFolder): Promise<{ release(): P
   return { release: () => new Promise((resolve) => server.close(() => resolve())) };
 }
 
-/** The process that serves the folder now, or undefined when none does. */
+/**
+ * The process that serves the folder now, or undefined when none does.
+ * @throws CONFIG_INVALID where the folder is somebody else's
+ */
 export async function findServing(folder: DataFolder): Promise<Serving | undefined> {
+  if (!existsSync(folder.path)) return undefined;
   try {
-    const probe = await lockDataFolder(folder);
-    await probe.release();
-    return undefined;
-  } catch {
-    return readServing(folder);
+    accessSync(folder.path, constants.R_OK | constants.X_OK);
+  } catch (cause) {
+    throw unusable(folder, cause as Error);
   }
+  const server = await takeLock(folder);
+  if (server === undefined) return readServing(folder);
+  await new Promise((resolve) => server.close(resolve));
+  return undefined;
 }
 
 export function writeServing(folder: DataFolder, url: string): void {
@@ -120,8 +138,20 @@ export function writeAtomically(path: string, content: string | Uint8Array): voi
   renameSync(temporary, path);
 }
 
+/** Undefined where another process has it. */
+async function takeLock(folder: DataFolder): Promise<Server | undefined> {
+  const server = createServer((socket) => socket.destroy());
+  const taken = await new Promise<boolean>((resolve, reject) => {
+    server.once("error", (error: NodeJS.ErrnoException) =>
+      error.code === "EADDRINUSE" ? resolve(true) : reject(error),
+    );
+    server.listen(lockName(folder), () => resolve(false));
+  });
+  return taken ? undefined : server;
+}
+
 /** Not mkdir's own `recursive`, which never returns where a parent cannot be made because it is on /proc. */
-function makeFolders(path: string): void {
+export function makeFolders(path: string): void {
   if (existsSync(path)) return;
   makeFolders(dirname(path));
   mkdirSync(path, { mode: 0o700 });

@@ -1,6 +1,7 @@
 import { type Executor, startExecutor } from "#executor/main.ts";
 import { type GatewaySettings, type OpenGateway, openGateway } from "./compose.ts";
 import type { Log } from "./log.ts";
+import { requireRoot } from "./privilege.ts";
 
 export type EmbeddedSettings = GatewaySettings & {
   /** The URL of a Redis that keeps the agents' memory in place of the data folder. */
@@ -14,6 +15,7 @@ export type EmbeddedSettings = GatewaySettings & {
 export async function openEmbedded(
   settings: EmbeddedSettings,
 ): Promise<OpenGateway & Pick<Executor, "done">> {
+  requireRoot();
   const opened = await openGateway(settings);
   try {
     const executor = await startExecutor({

@@ -1,6 +1,6 @@
 /** The `dsec` command. Only the subcommand that is called is loaded, so that `dsec --help` answers at once. */
 import { Command, CommanderError } from "commander";
-import { type Define, EXIT, reportFailure, UsageError } from "./program.ts";
+import { type Define, EXIT, printJson, reportFailure, UsageError, watchOutput } from "./program.ts";
 
 type Subcommand = { summary: string; load: () => Promise<{ define: Define }> };
 
@@ -52,6 +52,7 @@ async function main(given: string[]): Promise<void> {
   const asked = given[0] === "help" ? [...given.slice(1), "--help"] : given;
   const words = asked[0] === "trace" ? asked.map(hyphenated) : asked;
   const name = words[0];
+  watchOutput(name === "run" ? EXIT.runFailed : EXIT.failed);
   const program = new Command("dsec")
     .description("Sandboxes for language-model agents whose results anybody can verify.")
     .usage("COMMAND [options]")
@@ -72,9 +73,13 @@ async function main(given: string[]): Promise<void> {
     if (words.length === 0) program.outputHelp();
     else await program.parseAsync(words, { from: "user" });
   } catch (error) {
-    // commander has printed its own message by now
     if (!(error instanceof CommanderError)) reportFailure(error, asksForJson(words));
     else if (error.exitCode === 0) return;
+    // commander has told people by now
+    else if (asksForJson(words)) {
+      const message = error.message.replace(/^error: /, "");
+      printJson({ error: { code: "CONFIG_INVALID", message } });
+    }
     const wrongUsage = error instanceof CommanderError || error instanceof UsageError;
     process.exitCode = name === "run" ? EXIT.runFailed : wrongUsage ? EXIT.usage : EXIT.failed;
   }

@@ -2,14 +2,16 @@
  * What every subcommand shares: how it is declared, how it reports, how it ends.
  *
  * Exit codes: 0 done; 1 an operation failed (`error CODE: message` on stderr); 2 wrong usage. `dsec run` ends with
- * the exit code of the task's command, and with 125 for every failure of dsec's own, as wrong usage.
+ * the exit code of the task's command, and with 125 for every failure of dsec's own, as wrong usage. Whoever reads
+ * standard output and goes away ends a command with 141, as a shell tells of SIGPIPE.
  */
+import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { DsecError } from "#core/errors.ts";
 import { parseCidr } from "#core/policy/address.ts";
 import { paintFor, plainLine } from "./terminal.ts";
 
-export const EXIT = { done: 0, failed: 1, usage: 2, runFailed: 125 } as const;
+export const EXIT = { done: 0, failed: 1, usage: 2, runFailed: 125, readerGone: 141 } as const;
 
 /**
  * Declares arguments, options and the action of a subcommand whose name and summary are already set.
@@ -83,6 +85,42 @@ export function reportFailure(error: unknown, json: boolean): void {
   }
 }
 
+/** Who hears that standard output takes no more (EPIPE after `| head`, ENOSPC): the first is for every command. */
+const lostOutput = { handle: (_: NodeJS.ErrnoException): void => {} };
+
+/**
+ * From now on a standard output that takes no more ends the process, as SIGPIPE would (141) or with `failedCode` and
+ * the reason, unless a command has said by `onLostOutput` what it does then. Standard error may be lost in silence.
+ */
+export function watchOutput(failedCode: number): void {
+  lostOutput.handle = (error) => {
+    if (error.code === "EPIPE") process.exit(EXIT.readerGone);
+    reportFailure(unwritable("standard output", error), false);
+    process.exit(failedCode);
+  };
+  process.stdout.on("error", (error) => lostOutput.handle(error));
+  process.stderr.on("error", () => {});
+}
+
+export function onLostOutput(handle: (error: NodeJS.ErrnoException) => void): void {
+  lostOutput.handle = handle;
+}
+
+export function unwritable(what: string, cause: Error): DsecError {
+  return new DsecError("OUTPUT_UNWRITABLE", `${what} cannot be written: ${cause.message}`, { cause });
+}
+
+/** The bytes of a file that was named to a command; `-` is standard input. */
+export function readGiven(option: string, path: string): Uint8Array {
+  try {
+    return readFileSync(path === "-" ? 0 : path);
+  } catch (cause) {
+    throw new DsecError("NOT_FOUND", `${option} ${path} cannot be read: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+}
+
 /** A whole number within bounds, as a commander argument parser. */
 export function wholeNumber(what: string, min: number, max: number): (text: string) => number {
   return (text) => {
@@ -90,6 +128,18 @@ export function wholeNumber(what: string, min: number, max: number): (text: stri
     if (/^\d+$/.test(text) && value >= min && value <= max) return value;
     throw usageError(`${what} must be a whole number from ${min} to ${max}, not ${JSON.stringify(text)}`);
   };
+}
+
+/** An attestation's `iss` is compared byte by byte: it is written in the one way that an origin has. */
+export function issuerOption(): Option {
+  return new Option("--issuer <url>", "public origin of this gateway, which attestations name")
+    .env("DSEC_ISSUER")
+    .argParser((text: string) => {
+      const url = URL.parse(text);
+      if (url !== null && /^https?:$/.test(url.protocol) && url.origin === text) return text;
+      const instead = url !== null && /^https?:$/.test(url.protocol) ? url.origin : "https://dsec.example";
+      throw usageError(`--issuer must be an origin such as ${instead}, not ${JSON.stringify(text)}`);
+    });
 }
 
 /** Which networks of this host's tasks' policies may open; a gateway opens none by itself. */

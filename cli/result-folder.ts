@@ -1,11 +1,26 @@
 /** A result as a folder that a stranger can be handed and that `dsec verify` reads. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import type { Output, Task } from "#core/wire/tasks.ts";
 import type { Client } from "#sdk/client.ts";
-import { writeAtomically } from "./data-folder.ts";
+import { makeFolders, writeAtomically } from "./data-folder.ts";
+import { unwritable, usageError } from "./program.ts";
 import { ATTESTATION_FILE, JWKS_FILE } from "./verification.ts";
+
+/**
+ * Makes the folder that a result is to be saved in, before there is one that could be lost. It must be empty: beside an
+ * attestation every file has to be an output of its task.
+ */
+export function makeResultFolder(what: string, folder: string): void {
+  try {
+    makeFolders(folder);
+    if (readdirSync(folder).length === 0) return;
+  } catch (error) {
+    throw usageError(`${what} ${folder} is no folder that can be written: ${(error as Error).message}`);
+  }
+  throw usageError(`${what} ${folder} holds files already; name another folder, or empty this one`);
+}
 
 /**
  * Writes the outputs under their paths below the working directory (others under their whole path), `stdout` and
@@ -17,26 +32,31 @@ export async function saveResult(
   folder: string,
   { withKeys = true }: { withKeys?: boolean } = {},
 ): Promise<void> {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
   const result = task.result;
   if (result === null) {
     throw new DsecError("OUTPUT_NOT_FOUND", `task ${task.id} is ${task.state} and left no result to save`);
   }
-  for (const output of result.outputs) {
-    const path = join(folder, localPath(output, task.spec.working_directory));
-    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-    writeAtomically(path, await client.tasks.output(task.id, output));
-  }
-  for (const name of ["stdout", "stderr"] as const) {
-    if (result[name].kept_bytes > 0)
-      writeAtomically(join(folder, name), await client.tasks.stream(task.id, name));
-  }
+  const write = (path: string, content: Uint8Array | string) => {
+    try {
+      mkdirSync(dirname(join(folder, path)), { recursive: true, mode: 0o700 });
+      writeAtomically(join(folder, path), content);
+    } catch (error) {
+      throw unwritable(
+        `${path} of ${task.id} (\`dsec task save ${task.id} DIR\` saves it elsewhere)`,
+        error as Error,
+      );
+    }
+  };
+  for (const output of result.outputs)
+    write(localPath(output, task.spec.working_directory), await client.tasks.output(task.id, output));
+  for (const name of ["stdout", "stderr"] as const)
+    if (result[name].kept_bytes > 0) write(name, await client.tasks.stream(task.id, name));
   const attestations = await client.tasks.attestations(task.id);
   const decisive = attestations.find(({ id }) => id === task.attestation_id);
   if (!decisive)
     throw new DsecError("ATTESTATION_NOT_FOUND", `task ${task.id} is ${task.state} and has no attestation`);
-  writeAtomically(join(folder, ATTESTATION_FILE), `${decisive.jwt}\n`);
-  if (withKeys) writeAtomically(join(folder, JWKS_FILE), `${JSON.stringify(await client.jwks(), null, 2)}\n`);
+  write(ATTESTATION_FILE, `${decisive.jwt}\n`);
+  if (withKeys) write(JWKS_FILE, `${JSON.stringify(await client.jwks(), null, 2)}\n`);
 }
 
 /** Paths come from a sandbox: the gateway lets no `..` through, and this does not depend on it. */

@@ -33,9 +33,9 @@ export async function withSandboxConfig(task: TaskRequest, path: string): Promis
   try {
     const module = (await import(pathToFileURL(file).href)) as { default?: unknown };
     given = module.default;
-    if (typeof given === "function") given = await given(context);
+    if (typeof given === "function") given = await settled(given(context));
     trace = (given as SandboxConfig | null)?.trace;
-    if (typeof trace === "function") trace = await trace(context);
+    if (typeof trace === "function") trace = await settled(trace(context));
   } catch (cause) {
     throw invalid(path, `failed: ${cause instanceof Error ? cause.message : String(cause)}`, cause);
   }
@@ -54,6 +54,18 @@ export async function withSandboxConfig(task: TaskRequest, path: string): Promis
     resources: { ...config.resources, ...task.resources },
     outputs: [...(config.outputs ?? []), ...(task.outputs ?? [])],
   };
+}
+
+/** A promise that nothing is left to settle would end the process without a word. */
+async function settled<T>(given: T | Promise<T>): Promise<T> {
+  const never = Promise.withResolvers<never>();
+  const giveUp = () => never.reject(new Error("it returned a promise that nothing will ever settle"));
+  process.once("beforeExit", giveUp);
+  try {
+    return await Promise.race([given, never.promise]);
+  } finally {
+    process.off("beforeExit", giveUp);
+  }
 }
 
 function invalid(path: string, why: string, cause?: unknown): DsecError {

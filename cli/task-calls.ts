@@ -1,5 +1,4 @@
 /** The subcommands of `dsec task` about what a task did, and what it is told while it runs. */
-import { readFileSync } from "node:fs";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import type { ReadableStream } from "node:stream/web";
@@ -9,7 +8,7 @@ import type { Receipt, ReceiptClaims } from "#core/wire/calls.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
 import { publish } from "#trace/node/files.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
-import { type Command, examples, note, Option, printJson, wholeNumber } from "./program.ts";
+import { type Command, examples, note, Option, printJson, readGiven, wholeNumber } from "./program.ts";
 import { type Column, duration, plainLine, table } from "./terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
@@ -98,7 +97,7 @@ async function observe(id: string, text: string, options: Common): Promise<void>
 }
 
 async function policy(id: string, file: string, options: Common): Promise<void> {
-  const given = parseJson(readFileSync(file === "-" ? 0 : file), file === "-" ? "standard input" : file);
+  const given = parseJson(readGiven("policy", file), file === "-" ? "standard input" : file);
   await (await connect(options)).tasks.setPolicy(id, given as PolicyRequest);
   if (options.json) printJson(given);
   else note(`${id} is judged by this policy within a second`);

@@ -1,37 +1,77 @@
 /** A submitted task as a command follows it: its output as it comes, its end, and Ctrl-C for it. */
+import { DsecError } from "#core/errors.ts";
 import { isFinal, processExitCode } from "#core/task.ts";
-import type { Task } from "#core/wire/tasks.ts";
+import type { Task, TaskRequest } from "#core/wire/tasks.ts";
 import type { Client } from "#sdk/client.ts";
 import { createOutputWriter } from "./output-writer.ts";
 import { EXIT, note, onStopSignal } from "./program.ts";
 import { plainLine } from "./terminal.ts";
 
+/** What there is of a followed task: `isRead` is false where nobody reads what was passed on, as after `| head -1`. */
+export type Followed = { task: Task; isRead: boolean };
+
 /**
- * Passes the task's output on and resolves at its end. The first SIGINT or SIGTERM cancels it.
- * @returns `isRead`: false where nobody reads what was passed on, as after `| head -1`
+ * Submits the task, passes its output on and resolves at its end. The first SIGINT or SIGTERM cancels it, from the moment
+ * on at which the gateway may have it: a task that nobody knows of must not go on.
+ * @param submitted is told its id
+ * @throws OUTPUT_UNWRITABLE where standard output takes no more for another reason than a reader that went away
  */
 export async function followTask(
   client: Client,
-  id: string,
+  request: TaskRequest,
   options: { raw?: boolean; quiet?: boolean; json?: boolean },
-): Promise<{ task: Task; isRead: boolean }> {
-  const writer = createOutputWriter({ raw: options.raw === true });
+  submitted: (id: string) => void = () => {},
+): Promise<Followed> {
+  const writer = options.json ? undefined : createOutputWriter({ raw: options.raw === true });
+  const following = new AbortController();
+  const notCancelled = Promise.withResolvers<never>();
+  let id: string | undefined;
+  let isStopping = false;
   const cancel = () => {
-    client.tasks.cancel(id).catch((error: Error) => note(`cancelling ${id} failed: ${error.message}`));
+    isStopping = true;
+    if (id !== undefined) cancelTask(client, id).catch(notCancelled.reject);
   };
   const stopListening = onStopSignal(() => {
-    if (!options.quiet) note(`\ncancelling ${id}; once more ends dsec without waiting`);
+    const what = id ?? "the task, once the gateway has answered";
+    if (!options.quiet) note(`\ncancelling ${what}; once more ends dsec without waiting`);
     cancel();
   });
   // the command would be killed by SIGPIPE, so its task is cancelled
-  writer.broken.addEventListener("abort", cancel, { once: true });
+  writer?.broken.addEventListener("abort", cancel, { once: true });
+  const passOn = async (task: string) => {
+    for await (const event of client.tasks.events(task, { signal: following.signal })) {
+      await writer?.event(event);
+    }
+  };
+
   try {
-    for await (const event of client.tasks.events(id)) if (!options.json) await writer.event(event);
+    id = (await client.tasks.submit(request)).id;
+    submitted(id);
+    if (isStopping) cancel();
+    await Promise.race([passOn(id), notCancelled.promise]);
   } finally {
+    following.abort();
     stopListening();
   }
-  await writer.end();
-  return { task: await client.tasks.get(id), isRead: !writer.broken.aborted };
+  const task = await client.tasks.get(id);
+  await writer?.end(task, (name) => client.tasks.stream(task.id, name));
+  return { task, isRead: writer === undefined || !writer.isReaderGone() };
+}
+
+/** @throws what kept the gateway from hearing of it, with the way to try again */
+async function cancelTask(client: Client, id: string): Promise<void> {
+  try {
+    await client.tasks.cancel(id);
+  } catch (cause) {
+    const code = cause instanceof DsecError ? cause.code : "INTERNAL";
+    if (code === "TASK_ALREADY_FINISHED") return;
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new DsecError(
+      code,
+      `${id} may still run, for it could not be cancelled: ${why}; try again: dsec task cancel ${id}`,
+      { cause },
+    );
+  }
 }
 
 /** As a shell would have it of the command. */
@@ -40,9 +80,14 @@ export function exitCode(task: Task): number {
   return task.state === "cancelled" ? 130 : EXIT.runFailed;
 }
 
-/** Says how the command ended where its exit code alone would not. */
+/** Says how the command ended where its exit code alone would not, and of outputs that none is there. */
 export function explainEnd(task: Task): void {
   const outcome = task.result?.outcome;
+  const { outputs, working_directory } = task.spec;
+  if (outputs.length > 0 && task.result?.outputs.length === 0)
+    note(
+      `dsec: ${task.id} left no file that matches ${plainLine(outputs.join(" or "))} in ${working_directory}`,
+    );
   if (outcome?.reason === "exited") return;
   const why = outcome ? outcome.reason.replaceAll("_", " ") : isFinal(task.state) ? task.state : "not over";
   const signal = outcome?.signal && outcome.reason === "signaled" ? ` by ${outcome.signal}` : "";

@@ -136,6 +136,12 @@ export function fileStream(file: string, named: string): Uint8Array | ReadableSt
 
 function readStdin(): string {
   const bytes = readFileSync(0);
+  if (bytes.length > LIMITS.stdinBytes) {
+    throw new DsecError(
+      "BODY_TOO_LARGE",
+      `standard input has ${bytes.length} bytes; at most ${LIMITS.stdinBytes} go with --stdin: pass a file with --input`,
+    );
+  }
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {

@@ -3,6 +3,8 @@
  * rewrite earlier lines, set the clipboard or answer for the user, so they are taken out there (never in a pipe).
  */
 
+import { relative, resolve } from "node:path";
+
 /** States of the reader of control sequences (ECMA-48): plain text, after ESC, in a CSI, in a string such as OSC. */
 type State = "plain" | "escape" | "csi" | "string" | "string-escape";
 
@@ -113,6 +115,12 @@ export function table(
 
 function displayWidth(text: string): number {
   return [...text].length;
+}
+
+/** A path as somebody here would type it: relative below the current folder, whole elsewhere. */
+export function shownPath(path: string): string {
+  const given = relative(".", path);
+  return given === "" ? "." : given.startsWith("..") ? resolve(path) : given;
 }
 
 /** `1.24 s`, `310 ms`, `2 m 05 s`. */

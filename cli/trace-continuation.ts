@@ -39,13 +39,13 @@ export async function continueLive(
       await upload(client, options.inputs.get(artifact as Digest)!, artifact as Digest);
     }
   }
-  const { id } = await client.tasks.submit(request);
   const { call, step } = livePointOf(recording, untilCall);
   const within = step === null ? "" : ` in plan step ${step}`;
-  note(`${id} is given what ${file} has before call ${call}${within}, and goes on live from there`);
-  const { task, isRead } = await followTask(client, id, options);
+  const { task, isRead } = await followTask(client, request, options, (id) => {
+    note(`${id} is given what ${file} has before call ${call}${within}, and goes on live from there`);
+  });
   if (options.keep !== undefined) {
-    const trace = await client.tasks.trace(id);
+    const trace = await client.tasks.trace(task.id);
     await pipeline(
       Readable.fromWeb(trace as Parameters<typeof Readable.fromWeb>[0]),
       createWriteStream(options.keep),

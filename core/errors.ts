@@ -126,6 +126,8 @@ export const ERROR_STATUS = {
   /** Back-pressure: nothing was stored; send again once readers have acknowledged. */
   CHANNEL_FULL: 429,
   // us
+  /** The command line could not write what it was told to. */
+  OUTPUT_UNWRITABLE: 507,
   CONFIG_INVALID: 400,
   STORE_UNAVAILABLE: 503,
   GATEWAY_UNREACHABLE: 503,

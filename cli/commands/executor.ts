@@ -3,6 +3,7 @@ import { WIRE_NAME } from "#core/resources.ts";
 import { type Executor, startExecutor } from "#executor/main.ts";
 import { makeDataFolder } from "../data-folder.ts";
 import { jsonLog, plainLog } from "../log.ts";
+import { requireRoot } from "../privilege.ts";
 import {
   type Command,
   dataOption,
@@ -61,6 +62,7 @@ async function execute(options: Options): Promise<void> {
       "name the gateway (--gateway or DSEC_GATEWAY) and give a token (DSEC_TOKEN)",
     );
   }
+  requireRoot();
   const folder = makeDataFolder(options.data);
   const starting = new AbortController();
   let executor: Executor | undefined;

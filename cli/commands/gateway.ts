@@ -7,6 +7,7 @@ import {
   collect,
   dataOption,
   examples,
+  issuerOption,
   note,
   Option,
   onStopSignal,
@@ -40,7 +41,9 @@ export function define(command: Command): void {
       new Option(
         "--database <url>",
         "PostgreSQL, such as postgres://user@host/dsec (default: embedded, in the data folder)",
-      ).env("DSEC_DATABASE"),
+      )
+        .env("DSEC_DATABASE")
+        .argParser(databaseUrl),
     )
     .option("--host <address>", "address to listen on", "127.0.0.1")
     .addOption(
@@ -49,11 +52,7 @@ export function define(command: Command): void {
         .default(DEFAULT_PORT)
         .argParser(wholeNumber("--port", 0, 65_535)),
     )
-    .addOption(
-      new Option("--issuer <url>", "public origin of this gateway, which attestations name").env(
-        "DSEC_ISSUER",
-      ),
-    )
+    .addOption(issuerOption())
     .addOption(dataOption())
     .addOption(privateNetworkOption())
     .addOption(upstreamCaOption())
@@ -120,6 +119,12 @@ async function serve(options: Options): Promise<void> {
     hsm?.close();
     stopListening();
   }
+}
+
+function databaseUrl(text: string): string {
+  if (/^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
+  // Not shown: it may hold a password.
+  throw usageError("--database must be postgres://user[:password]@host[:port]/database");
 }
 
 function hardwareKeys(options: Options): { open: () => Promise<KeyRing>; close(): void } | undefined {

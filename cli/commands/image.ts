@@ -1,6 +1,6 @@
 import { importImage } from "#executor/images/import.ts";
 import { ImageStore } from "#executor/images/store.ts";
-import { dataFolder, makeDataFolder } from "../data-folder.ts";
+import { dataFolder, existingDataFolder, makeDataFolder } from "../data-folder.ts";
 import { type Command, examples, nestedIn, note, printJson } from "../program.ts";
 import { byteCount, paintFor, plainLine, table } from "../terminal.ts";
 
@@ -46,6 +46,7 @@ async function importSource(source: string, name: string | undefined, options: O
 }
 
 async function list(options: Options): Promise<void> {
+  existingDataFolder(options.data);
   const images = await (await openImages(options)).list();
   if (options.json) return printJson(images);
   const rows = images.map(({ digest, names, size }) => [
@@ -62,6 +63,7 @@ async function list(options: Options): Promise<void> {
 }
 
 async function remove(image: string, options: Options): Promise<void> {
+  existingDataFolder(options.data);
   await (await openImages(options)).remove(image);
   if (options.json) printJson({ removed: image });
   else process.stdout.write(`removed ${plainLine(image)}\n`);

@@ -4,14 +4,18 @@ import { plainLog } from "../log.ts";
 import {
   type Command,
   dataOption,
+  EXIT,
   examples,
   gatewayOption,
   jsonOption,
+  note,
   printJson,
   usageError,
 } from "../program.ts";
+import { makeResultFolder, saveResult } from "../result-folder.ts";
 import { exitCode, explainEnd, followTask, withStreams } from "../task-follow.ts";
 import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
+import { shownPath } from "../terminal.ts";
 
 type Options = ConnectionOptions &
   TaskOptions & { raw?: boolean; quiet?: boolean; save?: string; json?: boolean };
@@ -19,7 +23,10 @@ type Options = ConnectionOptions &
 export function define(command: Command): void {
   addTaskOptions(command)
     .argument("[command...]", "the command and its arguments, after --")
-    .option("--save <dir>", "write outputs, attestation.jwt and jwks.json there, as dsec verify reads them")
+    .option(
+      "--save <dir>",
+      "write outputs, attestation.jwt and jwks.json to this new or empty folder, as dsec verify reads it",
+    )
     .option("-q, --quiet", "say nothing beside what the command says")
     .option("--raw", "leave control codes in, also on a terminal")
     .addOption(gatewayOption())
@@ -45,12 +52,15 @@ was over, 137 out of memory, 127 not found, 130 cancelled (Ctrl-C), 125 when dse
 
 async function run(words: string[], options: Options): Promise<void> {
   if (words.length === 0) throw usageError("no command; write it after --, as in: dsec run -- echo hello");
+  if (options.save !== undefined) makeResultFolder("--save", options.save);
   const found = await findGateway(options);
   if (found) {
     await runTask(found, words, options);
     return;
   }
   const { openEmbedded } = await import("../embedded.ts");
+  if (process.stderr.isTTY && !options.quiet)
+    note(`dsec: starting a gateway and an executor over ${shownPath(options.data)} for this command alone`);
   const embedded = await openEmbedded({ data: options.data, host: "127.0.0.1", port: 0, log: plainLog() });
   try {
     const { gateway, adminKey } = embedded;
@@ -65,13 +75,9 @@ async function run(words: string[], options: Options): Promise<void> {
 }
 
 async function runTask(client: Client, words: string[], options: Options): Promise<void> {
-  const { id } = await client.tasks.submit(await taskRequest(client, words, options));
-  const { task, isRead } = await followTask(client, id, options);
-  if (options.save !== undefined) {
-    const { saveResult } = await import("../result-folder.ts");
-    await saveResult(client, task, options.save);
-  }
+  const { task, isRead } = await followTask(client, await taskRequest(client, words, options), options);
+  if (options.save !== undefined) await saveResult(client, task, options.save);
   if (options.json) printJson(await withStreams(client, task));
   else if (!options.quiet) explainEnd(task);
-  process.exitCode = isRead ? exitCode(task) : 141;
+  process.exitCode = isRead ? exitCode(task) : EXIT.readerGone;
 }

@@ -1,5 +1,5 @@
 import { openKeyStore } from "#gateway/node/key-store.ts";
-import { makeDataFolder } from "../data-folder.ts";
+import { existingDataFolder } from "../data-folder.ts";
 import { type Command, examples, nestedIn, note, printJson } from "../program.ts";
 import { table } from "../terminal.ts";
 
@@ -24,11 +24,11 @@ export function define(command: Command): void {
 }
 
 function list(options: Options): void {
-  show(openKeyStore(makeDataFolder(options.data).signingKeys).jwks().keys, options);
+  show(openKeyStore(existingDataFolder(options.data).signingKeys).jwks().keys, options);
 }
 
 function rotate(options: Options): void {
-  const ring = openKeyStore(makeDataFolder(options.data).signingKeys);
+  const ring = openKeyStore(existingDataFolder(options.data).signingKeys);
   const before = ring.current().kid;
   ring.rotate();
   note(`key ${before} is retired; ${ring.current().kid} signs from now on`);

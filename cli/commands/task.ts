@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -11,11 +10,14 @@ import {
   EXIT,
   examples,
   nestedIn,
+  note,
   Option,
   printJson,
+  readGiven,
   usageError,
   wholeNumber,
 } from "../program.ts";
+import { makeResultFolder, saveResult } from "../result-folder.ts";
 import { defineTaskCalls } from "../task-calls.ts";
 import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
 import { type Column, duration, type Paint, paintFor, plainLine, table } from "../terminal.ts";
@@ -48,6 +50,14 @@ export function define(command: Command): void {
     .option("--raw", "leave control codes in, also on a terminal")
     .action(logs);
 
+  const saveCommand = add(
+    "save",
+    "write a task's outputs and attestation to a folder, as dsec verify reads it",
+  )
+    .argument("<task-id>")
+    .argument("<dir>", "a new or empty folder")
+    .action(save);
+
   defineTaskCalls(add);
 
   examples(command, [
@@ -66,16 +76,21 @@ export function define(command: Command): void {
   ]);
   examples(getCommand, [["a task with its result", "dsec task get task_01k… --json"]]);
   examples(cancelCommand, [["end a running task", "dsec task cancel task_01k…"]]);
+  examples(saveCommand, [
+    ["keep a result and check it", "dsec task save task_01k… result && dsec verify result"],
+  ]);
   examples(logsCommand, [["follow a running task", "dsec task logs task_01k…"]]);
 }
 
 async function submit(
   words: string[],
   options: Common & TaskOptions & { spec?: string; idempotencyKey?: string; wait?: boolean },
+  command: Command,
 ): Promise<void> {
   if ((options.spec === undefined) === (words.length === 0)) {
     throw usageError("give either a command after -- or --spec FILE");
   }
+  if (options.spec !== undefined) refuseBeside(command);
   const client = await connect(options);
   const request =
     options.spec === undefined ? await taskRequest(client, words, options) : readSpec(options.spec);
@@ -84,6 +99,8 @@ async function submit(
     options.idempotencyKey === undefined ? {} : { idempotencyKey: options.idempotencyKey },
   );
   if (options.wait) {
+    // whoever stops waiting must be able to find the task again
+    note(`waiting for ${task.id}`);
     task = await client.tasks.wait(task.id);
     process.exitCode = task.state === "succeeded" ? EXIT.done : EXIT.failed;
   }
@@ -149,25 +166,44 @@ async function logs(id: string, options: Common & { follow: boolean; raw?: boole
     if (task.result === null)
       throw new DsecError("OUTPUT_NOT_FOUND", `task ${id} is ${task.state}: follow it, without --no-follow`);
   }
-  const writer = createOutputWriter({ raw: options.raw === true });
-  const events: unknown[] = [];
-  for await (const event of client.tasks.events(id)) {
-    if (options.json) events.push(event);
-    else await writer.event(event);
+  if (options.json) {
+    const events: unknown[] = [];
+    for await (const event of client.tasks.events(id)) events.push(event);
+    return printJson(events);
   }
-  if (options.json) printJson(events);
-  await writer.end();
+  const writer = createOutputWriter({ raw: options.raw === true });
+  for await (const event of client.tasks.events(id, { signal: writer.broken })) await writer.event(event);
+  await writer.end(await client.tasks.get(id), (name) => client.tasks.stream(id, name));
+  if (writer.isReaderGone()) process.exitCode = EXIT.readerGone;
+}
+
+async function save(id: string, folder: string, options: Common): Promise<void> {
+  const client = await connect(options);
+  const task = await client.tasks.get(id);
+  makeResultFolder("folder", folder);
+  await saveResult(client, task, folder);
+  if (options.json) printJson(task);
+  else note(`${folder} has the result of ${id}; what it proves: dsec verify ${folder}`);
+}
+
+/** What of `dsec task submit` says how to submit, not what: it may stand beside `--spec`. */
+const BESIDE_SPEC = ["spec", "idempotencyKey", "wait", "gateway", "data", "json"];
+
+/** A limit on the command line that a file of the whole task would silently override is a mistake. */
+function refuseBeside(command: Command): void {
+  const given = command.options.filter(
+    (option) =>
+      !BESIDE_SPEC.includes(option.attributeName()) &&
+      command.getOptionValueSource(option.attributeName()) === "cli",
+  );
+  if (given.length === 0) return;
+  const names = given.map((option) => option.long).join(", ");
+  throw usageError(`--spec is the whole task: write ${names} into the file`);
 }
 
 function readSpec(path: string): TaskRequest {
-  let bytes: Uint8Array;
-  try {
-    bytes = readFileSync(path === "-" ? 0 : path);
-  } catch (cause) {
-    throw new DsecError("NOT_FOUND", `--spec ${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
   // the gateway judges the members: it knows its own version of the schema
-  return parseJson(bytes, path === "-" ? "standard input" : path) as TaskRequest;
+  return parseJson(readGiven("--spec", path), path === "-" ? "standard input" : path) as TaskRequest;
 }
 
 /** A task for people: one fact a line. */

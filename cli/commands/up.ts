@@ -1,7 +1,6 @@
-import { relative } from "node:path";
+import { join } from "node:path";
 import { createClient } from "#sdk/client.ts";
 import { DEFAULT_PORT, type OpenGateway } from "../compose.ts";
-import { dataFolder } from "../data-folder.ts";
 import { plainLog } from "../log.ts";
 import {
   type Command,
@@ -9,17 +8,19 @@ import {
   dataOption,
   EXIT,
   examples,
+  issuerOption,
   jsonOption,
   memoryRedisOption,
   note,
   Option,
+  onLostOutput,
   onStopSignal,
   printJson,
   privateNetworkOption,
   upstreamCaOption,
   wholeNumber,
 } from "../program.ts";
-import { duration, paintFor } from "../terminal.ts";
+import { duration, paintFor, shownPath } from "../terminal.ts";
 
 type Options = {
   data: string;
@@ -47,7 +48,7 @@ export function define(command: Command): void {
         .env("DSEC_PORT")
         .argParser(wholeNumber("--port", 0, 65_535)),
     )
-    .option("--issuer <url>", "what attestations name as their issuer")
+    .addOption(issuerOption())
     .addOption(dataOption())
     .addOption(privateNetworkOption())
     .addOption(upstreamCaOption())
@@ -67,8 +68,10 @@ async function up(options: Options): Promise<void> {
     note("\nstopping; once more stops at once");
     stop.abort();
   });
-  note(`Starting a gateway and an executor over ${relative(".", dataFolder(options.data).path) || "."}`);
+  note(`Starting a gateway and an executor over ${shownPath(options.data)}`);
   const port = options.port ?? (options.once ? 0 : DEFAULT_PORT);
+  // a service goes on when nobody reads any more what it says
+  onLostOutput(() => {});
   const { openEmbedded } = await import("../embedded.ts");
   const opened = await openEmbedded({
     ...options,
@@ -100,7 +103,7 @@ async function demo(opened: OpenGateway, options: Options, stop: AbortSignal): P
   const client = createClient({ gateway: gateway.url, apiKey: adminKey, fetch: gateway.fetch });
   const out = options.json ? process.stderr : process.stdout;
   const results = await runDemo({ client, folder: folder.demo, issuer, out, stop });
-  if (stop.aborted) {
+  if (results === undefined) {
     process.exitCode = 130;
     return;
   }
@@ -109,7 +112,7 @@ async function demo(opened: OpenGateway, options: Options, stop: AbortSignal): P
   const paint = paintFor(out);
   if (wrong.length === 0) {
     out.write(
-      `${paint("green", `All ${results.length} tasks ended as they must`)}; outputs and attestations are in ${relative(".", folder.demo)},\n` +
+      `${paint("green", `All ${results.length} tasks ended as they must`)}; outputs and attestations are in ${shownPath(folder.demo)},\n` +
         "each verified offline with nothing but jwks.json beside them.\n",
     );
   } else {
@@ -121,15 +124,17 @@ async function demo(opened: OpenGateway, options: Options, stop: AbortSignal): P
 function invite({ gateway, folder }: OpenGateway, data: string): void {
   const where = data === DEFAULT_DATA ? "" : ` --data ${folder.path}`;
   const paint = paintFor(process.stderr);
+  const program = shownPath(join(import.meta.dirname, "../../dsec"));
+  const dsec = program.startsWith("/") ? program : `./${program}`;
   const line = (what: string, how: string) => `  ${what.padEnd(22)}${paint("bold", how)}`;
   note(
     [
       "",
       `Serving ${paint("bold", gateway.url)} until Ctrl-C. In another terminal:`,
-      line("run a command", `./dsec run${where} -- python3 -c 'print(6 * 7)'`),
-      line("see the tasks", `./dsec task list${where}`),
-      line("make a client's key", `./dsec key create laptop${where}`),
-      line("verify the examples", `./dsec verify ${relative(".", folder.demo)}`),
+      line("run a command", `${dsec} run${where} -- python3 -c 'print(6 * 7)'`),
+      line("see the tasks", `${dsec} task list${where}`),
+      line("make a client's key", `${dsec} key create laptop${where}`),
+      line("verify the examples", `${dsec} verify ${shownPath(folder.demo)}`),
       line("read the API", `${gateway.url}/docs`),
     ].join("\n"),
   );

@@ -96,15 +96,12 @@ async function verifyTarget(target: string, options: Options): Promise<Verificat
   }
   const found = lstatSync(target, { throwIfNoEntry: false });
   if (found === undefined) throw new DsecError("NOT_FOUND", `${target}: no such file or folder`);
-  const trust = {
-    ...choice(options),
-    jwks: keySource(options.jwks, found.isDirectory() ? target : dirname(target)),
-  };
-  if (!found.isDirectory()) return [await verify(target, { jwt: readJwt(target), files: [] }, trust)];
-  const folders = attestedFolders(target);
-  if (folders.length === 0) {
+  const folders = found.isDirectory() ? attestedFolders(target) : undefined;
+  if (folders?.length === 0) {
     throw new DsecError("NOT_FOUND", `${target} holds no ${ATTESTATION_FILE}, nor do the folders in it`);
   }
+  const trust = { ...choice(options), jwks: keySource(options.jwks, folders ? target : dirname(target)) };
+  if (folders === undefined) return [await verify(target, { jwt: readJwt(target), files: [] }, trust)];
   return Promise.all(folders.map((folder) => verifyFolder(folder, trust)));
 }
 

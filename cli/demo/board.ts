@@ -32,7 +32,8 @@ export function createBoard(names: string[], out: NodeJS.WriteStream): Board {
   function draw(): void {
     const frame = SPINNER[Math.floor(performance.now() / REDRAW_EVERY_MS) % SPINNER.length]!;
     const room = Math.max(10, (out.columns ?? 80) - width - 30);
-    let text = drawn ? `\x1b[${names.length}A` : "";
+    // Without wrapping (DECAWM): a row is one line however narrow the terminal is, or the way back up is wrong.
+    let text = `\x1b[?7l${drawn ? `\x1b[${names.length}A` : ""}`;
     for (const [name, row] of rows) {
       const time = row.startedMs === null ? "" : duration((row.endedMs ?? performance.now()) - row.startedMs);
       const style = styleOf(row.state);
@@ -40,7 +41,7 @@ export function createBoard(names: string[], out: NodeJS.WriteStream): Board {
       const output = row.line.length > room ? `${row.line.slice(0, room - 1)}…` : row.line;
       text += `\r\x1b[2K ${paint(style, mark)} ${name.padEnd(width)}  ${paint(style, row.state.padEnd(10))} ${time.padStart(9)}  ${paint("dim", output)}\n`;
     }
-    out.write(text);
+    out.write(`${text}\x1b[?7h`);
     drawn = true;
   }
 

@@ -17,7 +17,10 @@ import { DEMO_TASKS, type DemoTask, readAgentFile } from "./tasks.ts";
 
 export type DemoResult = { name: string; task: Task; verification: Verification; asExpected: boolean };
 
-/** @param folder gets `jwks.json` and, for each task, its `output.json`, its streams and `attestation.jwt` */
+/**
+ * Undefined where it was stopped: some of the tasks have no result then.
+ * @param folder gets `jwks.json` and, for each task, its `output.json`, its streams and `attestation.jwt`
+ */
 export async function runDemo(options: {
   client: Client;
   folder: string;
@@ -25,7 +28,7 @@ export async function runDemo(options: {
   out: NodeJS.WriteStream;
   /** Cancels what still runs. */
   stop: AbortSignal;
-}): Promise<DemoResult[]> {
+}): Promise<DemoResult[] | undefined> {
   const { client, folder, issuer, out, stop } = options;
   out.write(`Running ${DEMO_TASKS.length} tasks at once, each in a sandbox of its own:\n\n`);
   const board = createBoard(
@@ -38,6 +41,7 @@ export async function runDemo(options: {
   } finally {
     board.close();
   }
+  if (stop.aborted) return undefined;
 
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true, mode: 0o700 });

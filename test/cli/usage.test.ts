@@ -1,7 +1,8 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { Command, type Define } from "#cli/program.ts";
 import { dsec } from "./dsec.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "dsec-cli-"));
@@ -11,50 +12,39 @@ const COMMANDS = [
   ...["up", "gateway", "executor", "run", "task", "key", "secret", "signing-key"],
   ...["image", "trace", "verify", "doctor"],
 ];
-const NESTED = [
-  "task submit",
-  "task get",
-  "task list",
-  "task cancel",
-  "task logs",
-  "task receipts",
-  "task trace",
-  "task observe",
-  "task policy",
-  "secret put",
-  "secret list",
-  "secret rm",
-  "signing-key list",
-  "signing-key rotate",
-  "key create",
-  "key list",
-  "key revoke",
-  "image import",
-  "image list",
-  "image rm",
-  "trace validate",
-  "trace seal",
-  "trace parse",
-  "trace search",
-  "trace report",
-  "trace analyze",
-  "trace diff",
-  "trace tail",
-];
 
 test("every subcommand explains itself with examples", async () => {
   const top = await dsec(["--help"]);
   expect(top.code).toBe(0);
   for (const name of COMMANDS) expect(top.stdout.toString()).toMatch(new RegExp(`^  ${name} `, "m"));
-  for (const name of [...COMMANDS, ...NESTED]) {
-    const help = await dsec([...name.split(" "), "--help"]);
-    expect(help.code, name).toBe(0);
-    expect(help.stdout.toString(), name).toContain("Examples:");
-    expect(help.stdout.toString(), name).toContain(`dsec ${name.split(" ")[0]}`);
-  }
   const asked = await dsec(["help", "run"]);
-  expect(asked.stdout.toString()).toContain("Usage: dsec run");
+  expect([asked.code, asked.stdout.toString()]).toEqual([0, expect.stringContaining("Usage: dsec run")]);
+
+  for (const name of COMMANDS) {
+    const nested = (await declared(name, [])).commands.map((command) => command.name());
+    for (const words of [[], ...nested.map((word) => [word])]) {
+      const help = await helpOf(name, words);
+      expect(help, `${name} ${words}`).toContain(`Usage: ${["dsec", name, ...words].join(" ")}`);
+      expect(help, `${name} ${words}`).toMatch(new RegExp(`\\nExamples:\\n(.*\\n)*.*dsec ${name}`));
+    }
+  }
 });
+
+/** The subcommand as `dsec` declares it when it is called with these words. */
+async function declared(name: string, words: string[]): Promise<Command> {
+  const { define } = (await import(`#cli/commands/${name}.ts`)) as { define: Define };
+  const command = new Command("dsec").command(name);
+  await define(command, words);
+  return command;
+}
+
+async function helpOf(name: string, words: string[]): Promise<string> {
+  const command = await declared(name, words);
+  const asked = words.length === 0 ? command : command.commands.find((nested) => nested.name() === words[0])!;
+  let text = "";
+  asked.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
+  return text;
+}
 
 test("wrong usage is exit code 2, says what is wrong and reads nothing", async () => {
   const wrong: [words: string[], says: RegExp][] = [
@@ -67,8 +57,14 @@ test("wrong usage is exit code 2, says what is wrong and reads nothing", async (
     [["trace", "analyze", "x.trace", "--metric", "luck"], /Allowed choices/],
     [["trace", "report", "x.trace", "--metric", "luck"], /--metric must be one of/],
     [["up", "--port", "70000"], /--port must be/],
+    [
+      ["up", "--issuer", "https://dsec.example/"],
+      /--issuer must be an origin such as https:\/\/dsec.example,/,
+    ],
+    [["gateway", "--database", "mysql://user:hidden@db/dsec"], /--database must be postgres:/],
     [["key", "create", "x", "--scope", "root"], /--scope root is unknown/],
     [["task", "submit"], /command after --/],
+    [["task", "submit", "--spec", "x.json", "--memory", "64m"], /write --memory into the file/],
     [["task", "submit", "--timeout", "5", "--", "true"], /--timeout must be a time with its unit/],
     [["task", "submit", "--memory", "5", "--", "true"], /--memory must be a size with its unit/],
     [["task", "submit", "--cpu", "1e3", "--", "true"], /--cpu must be a number of cores/],
@@ -100,4 +96,41 @@ test("a failure names its code and the way out, and is JSON where a program list
   const json = await dsec(["task", "list", "--json"], { cwd: folder });
   expect(json.code).toBe(1);
   expect(JSON.parse(json.stdout.toString())).toMatchObject({ error: { code: "CONFIG_INVALID" } });
+  const misspelt = await dsec(["task", "list", "--jsn", "--json"], { cwd: folder });
+  expect(misspelt.code).toBe(2);
+  expect(JSON.parse(misspelt.stdout.toString())).toEqual({
+    error: { code: "CONFIG_INVALID", message: expect.stringContaining("unknown option '--jsn'") },
+  });
+});
+
+test("a command that only looks makes nothing of a misspelt data folder", async () => {
+  for (const words of [
+    ["signing-key", "list"],
+    ["signing-key", "rotate"],
+    ["image", "list"],
+  ]) {
+    const ended = await dsec([...words, "--data", "misspelt"], { cwd: folder });
+    expect(ended.stderr).toMatch(/^error NOT_FOUND: there is no data folder .*misspelt/);
+    expect(ended.code).toBe(1);
+  }
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test("a data folder that is a file is refused, and keeps its mode", async () => {
+  const file = join(folder, "file");
+  writeFileSync(file, "", { mode: 0o644 });
+  const ended = await dsec(["up", "--data", file]);
+  expect(ended.stderr).toMatch(/error CONFIG_INVALID: data folder .*file cannot be used/);
+  expect(statSync(file).mode & 0o777).toBe(0o644);
+  rmSync(file);
+});
+
+test("a full disk or a reader that went away ends a command without a stack trace", async () => {
+  const full = openSync("/dev/full", "w");
+  const onFull = await dsec(["run", "--help"], { stdout: full });
+  closeSync(full);
+  expect(onFull.stderr).toMatch(/^error OUTPUT_UNWRITABLE: standard output cannot be written: ENOSPC.*\n$/);
+  expect(onFull.code).toBe(125);
+  const unread = await dsec(["--help"], { stdout: "gone" });
+  expect([unread.code, unread.stderr]).toEqual([141, ""]);
 });

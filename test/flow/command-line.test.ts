@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { LIMITS } from "#core/limits.ts";
 import { DSEC, dsec } from "../cli/dsec.ts";
 import { mountsWith, processesOf, processesWith } from "../executor/host.ts";
 import { leftovers } from "./system.ts";
@@ -55,6 +56,30 @@ test("output is passed on byte for byte, each stream to its own (B04)", async ()
   expect(ended.stderr).toBe("beside\n");
 });
 
+test("what goes on past what is sent live arrives as well, and is saved later as it was", async () => {
+  const lines = "400000";
+  const whole = Buffer.from(Array.from({ length: Number(lines) }, (_, i) => `${i + 1}\n`).join(""));
+  expect(whole.length).toBeGreaterThan(LIMITS.streamLiveBytes);
+  const submitted = await inFolder([
+    "task",
+    "submit",
+    "--output",
+    "end",
+    "--",
+    "sh",
+    "-c",
+    `seq ${lines}; echo over > end`,
+  ]);
+  const id = submitted.stdout.toString().trim();
+  const logs = await inFolder(["task", "logs", id]);
+  expect(logs.stdout.equals(whole)).toBe(true);
+  expect((await inFolder(["task", "save", id, "later"])).code).toBe(0);
+  expect(readFileSync(join(folder, "later/end"), "utf8")).toBe("over\n");
+  expect((await inFolder(["verify", "later"])).code).toBe(0);
+  const again = await inFolder(["run", "--save", "later", "--", "true"]);
+  expect([again.code, again.stderr]).toEqual([125, expect.stringContaining("later holds files already")]);
+});
+
 test("run returns though its own standard input stays open and silent (B08)", async () => {
   const ended = await inFolder(["run", "--", "sh", "-c", "cat; echo end of input"], { stdin: "open" });
   expect(ended.stdout.toString()).toBe("end of input\n");
@@ -64,6 +89,15 @@ test("run returns though its own standard input stays open and silent (B08)", as
 test("standard input is given where it is asked for", async () => {
   const ended = await inFolder(["run", "--stdin", "--", "tr", "a-z", "A-Z"], { stdin: "hello\n" });
   expect(ended.stdout.toString()).toBe("HELLO\n");
+});
+
+test("a config that never comes to an answer is a failure that is told", async () => {
+  writeFileSync(join(folder, "never.config.ts"), "export default () => new Promise(() => {});");
+  const ended = await inFolder(["run", "--config", "never.config.ts", "--", "true"]);
+  expect(ended.stderr).toMatch(
+    /^error CONFIG_INVALID: --config never.config.ts failed: .*nothing will ever settle\n$/,
+  );
+  expect(ended.code).toBe(125);
 });
 
 test("Ctrl-C cancels the task and ends with 130", async () => {
