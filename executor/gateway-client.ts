@@ -24,7 +24,6 @@ import {
   type RenewResponse,
   RenewResponseSchema,
 } from "#core/wire/leases.ts";
-import { type ChannelDeclaration, LeaseMessagesSchema, MessageSentSchema } from "#core/wire/messages.ts";
 import {
   type ObservationForLease,
   ObservationsForLeasesSchema,
@@ -36,6 +35,8 @@ import { dialTunnel, type GatewayTunnel } from "./egress/gateway-tunnel.ts";
 import { GatewayClock } from "./gateway-clock.ts";
 import { type GatewayAnswer, GatewayConnections } from "./gateway-connections.ts";
 import type { Identity } from "./identity.ts";
+import type { MessageGateway } from "./messages/bus.ts";
+import { messageGateway } from "./messages/message-gateway.ts";
 
 /** `globalThis.fetch`, or a gateway app's own in the same process. */
 export type Fetch = (request: Request) => Response | Promise<Response>;
@@ -56,6 +57,7 @@ export class GatewayClient {
   readonly #connections: GatewayConnections | null;
   readonly #identity: Identity;
   readonly clock = new GatewayClock();
+  readonly messages: MessageGateway;
   #enrolled: { executorId: ExecutorId; issuer: string } | null = null;
   #token: { text: string; useUntilMs: number } | null = null;
 
@@ -64,6 +66,7 @@ export class GatewayClient {
     this.#fetch = options.fetch ?? ((request) => fetch(request));
     this.#connections = options.fetch === undefined ? new GatewayConnections(this.#url) : null;
     this.#identity = options.identity;
+    this.messages = messageGateway({ json: this.#json.bind(this), call: this.#call.bind(this) });
   }
 
   /** Enrols with an API key of scope `executors:enrol`. The same key pair gets the same executor id each time. */
@@ -220,48 +223,6 @@ export class GatewayClient {
     return answer.observations;
   }
 
-  /** Rules for a channel of the job of the lease's task. */
-  async declareChannel(hold: Hold, declaration: ChannelDeclaration, signal: AbortSignal): Promise<void> {
-    const { name, ...rules } = declaration;
-    await this.#call("PUT", channelPath(hold, name), { json: { fence: hold.fence, ...rules }, signal });
-  }
-
-  /** Sends a message, once for each key; returns its id. @param json its text, which is kept as it is */
-  async sendMessage(
-    hold: Hold,
-    channel: string,
-    key: string,
-    json: string,
-    signal: AbortSignal,
-  ): Promise<number> {
-    const path = `${channelPath(hold, channel)}?fence=${hold.fence}`;
-    const options = { body: new TextEncoder().encode(json), contentType: "application/json", key, signal };
-    return (await this.#json(MessageSentSchema, "POST", path, options)).id;
-  }
-
-  /** Messages of a channel, as soon as there is one or after `waitMs`. */
-  async receiveMessages(
-    hold: Hold,
-    channel: string,
-    { after, limit, waitMs }: { after: number | null; limit: number; waitMs: number },
-    signal: AbortSignal,
-  ) {
-    const from = after === null ? "" : `&after=${after}`;
-    const query = `fence=${hold.fence}&limit=${limit}&wait_ms=${waitMs}${from}`;
-    const path = `${channelPath(hold, channel)}?${query}`;
-    return (await this.#json(LeaseMessagesSchema, "GET", path, { signal, waitMs })).items;
-  }
-
-  async acknowledgeMessages(
-    hold: Hold,
-    channel: string,
-    through: number,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const json = { fence: hold.fence, through };
-    await this.#call("POST", `${channelPath(hold, channel)}/ack`, { json, signal });
-  }
-
   async #json<Schema extends z.ZodType>(
     schema: Schema,
     method: string,
@@ -411,11 +372,7 @@ function rejectOnAbort(signal: AbortSignal): Promise<never> {
   });
 }
 
-function channelPath({ lease_id }: Hold, channel: string): string {
-  return `/v1/leases/${lease_id}/messages/${channel}`;
-}
-
-type CallOptions = {
+export type CallOptions = {
   json?: unknown;
   body?: Blob | Uint8Array<ArrayBuffer>;
   /** of the body, which otherwise is application/octet-stream */

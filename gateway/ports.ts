@@ -3,7 +3,6 @@
  * the tests each put their own behind them.
  */
 import type { Digest, ExecutorId, KeyId, LeaseId, TaskId } from "#core/ids.ts";
-import type { Json } from "#core/json.ts";
 import type { Bucket, Refused, Usage } from "#core/policy/budget.ts";
 import type { Resources } from "#core/resources.ts";
 import type { Outcome, TaskState } from "#core/task.ts";
@@ -12,12 +11,12 @@ import type { CallsSummary, Receipt } from "#core/wire/calls.ts";
 import type { EnrolRequest, Executor, HeartbeatRequest, PublicKey } from "#core/wire/executors.ts";
 import type { Key, Scope } from "#core/wire/keys.ts";
 import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/leases.ts";
-import type { ChannelDeclaration } from "#core/wire/messages.ts";
 import type { Observation, ObservationForLease } from "#core/wire/observations.ts";
 import type { Policy, PolicyBudgets } from "#core/wire/policy.ts";
 import type { Secret } from "#core/wire/secrets.ts";
 import type { Result, Task, TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
 import type { VerificationKey } from "#trace/attestation/keys.ts";
+import type { MessageStore } from "./message-port.ts";
 
 export type Page<T> = { items: T[]; next_cursor: string | null };
 export type PageQuery = { limit: number; cursor?: string | undefined };
@@ -62,9 +61,6 @@ export type KeptReceipt = {
   spent: Usage;
 };
 
-/** `from` is the task that sent it, `json` the body's text as it was sent. */
-export type StoredMessage = { id: number; from: string; at: string; json: string };
-
 /** A secret as it lies in the database: sealed, so that who has the database alone cannot read it. */
 export type SealedSecret = { name: string; hosts: string[]; sealed: string };
 
@@ -79,7 +75,7 @@ export type TrajectoryPart = { size: number } & (
   | { digest: null; content: Uint8Array }
 );
 
-export type Store = {
+export type Store = MessageStore & {
   // keys
   createKey(key: {
     id: KeyId;
@@ -205,36 +201,6 @@ export type Store = {
     executorId: ExecutorId,
     received: { lease_id: string; fence: number; through: number }[],
   ): Promise<void>;
-
-  // messages between the tasks of a job, named by a task's lease alone. LEASE_* from each.
-  /** Rules for a channel from now on. CHANNEL_FULL where the job or the channel has no room for another. */
-  declareChannel(executorId: ExecutorId, hold: Hold, channel: ChannelDeclaration): Promise<void>;
-  /**
-   * Appends a message of the lease's task, once for each `key` of its own: the same id where it was sent before. `value` is
-   * what `text` says. MESSAGE_REFUSED, CHANNEL_FULL, IDEMPOTENCY_KEY_REUSED for another text.
-   */
-  sendMessage(
-    executorId: ExecutorId,
-    hold: Hold,
-    message: { channel: string; key: string; text: string; value: Json },
-  ): Promise<{ id: number }>;
-  /**
-   * What the lease's task has not acknowledged, or what follows on `after`, in order; it is a reader from its first time on.
-   * `channelId` is what is waited for where there is nothing.
-   */
-  receiveMessages(
-    executorId: ExecutorId,
-    hold: Hold,
-    from: { channel: string; after: number | null; limit: number },
-  ): Promise<{ channelId: number; messages: StoredMessage[] }>;
-  /** INVALID_REQUEST for what was taken back, or given ahead. */
-  acknowledgeMessages(
-    executorId: ExecutorId,
-    hold: Hold,
-    read: { channel: string; through: number },
-  ): Promise<void>;
-  /** Removes readers whose task has ended, and the channels of jobs whose last has. Returns how many channels. */
-  sweepChannels(): Promise<number>;
 
   // attestations
   listAttestations(taskId: TaskId, keyId: KeyId | null): Promise<Attestation[]>;

@@ -5,8 +5,8 @@ import type { Lease } from "#core/wire/leases.ts";
 import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
 import type { Observation } from "#core/wire/observations.ts";
 import type { NewTraceHeader } from "#trace/format/header.ts";
-import { taskNamespace } from "../memory/memory.ts";
 import type { Egress } from "../egress/egress.ts";
+import { taskNamespace } from "../memory/memory.ts";
 import { createMemoryRoutes } from "../memory/routes.ts";
 import { createMessageBus, type MessageBus, type MessageGateway } from "../messages/bus.ts";
 import { sandboxId } from "../plan.ts";
@@ -33,7 +33,7 @@ import { PlanSteps } from "./steps.ts";
 import { ToolCalls } from "./tool-calls.ts";
 
 export type ChannelParts = {
-  gateway: CallGateway & MessageGateway;
+  gateway: CallGateway & { messages: MessageGateway };
   services: AgentServices;
   exec: ExecToolParts;
   collector: Collector;
@@ -128,7 +128,7 @@ export class Channel {
     const { timings } = this;
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     // An agent that does the same in each attempt sends the same messages.
-    this.#messages = createMessageBus(gateway, hold, spec.fast_forward ? "" : String(lease.fence));
+    this.#messages = createMessageBus(gateway.messages, hold, spec.fast_forward ? "" : String(lease.fence));
     this.calls = new ProxiedCalls(gateway, hold, { log, completions: this.#completions, timings });
     this.recorded = new RecordedCalls({
       ...{ log, steps: this.#steps, watch, failures: this.failures, timings },

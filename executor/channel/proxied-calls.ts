@@ -43,7 +43,9 @@ export type OutgoingCall = {
 export type SpooledContent = { blob: Blob; digest: Digest };
 
 /** A connection that is passed through: opaque TLS by CONNECT, a WebSocket by GET. */
-export type TunnelCall = Pick<OutgoingCall, "call" | "tool" | "url" | "headers" | "timeoutMs"> & { method: string };
+export type TunnelCall = Pick<OutgoingCall, "call" | "tool" | "url" | "headers" | "timeoutMs"> & {
+  method: string;
+};
 export type OpenTunnel = GatewayTunnel & { seq: number };
 
 /** An answer that has begun. `seq` numbers the calls of the attempt. */

@@ -173,7 +173,7 @@ export async function runReplay(
       ...{
         collector,
         services,
-        gateway: { ...NO_GATEWAY, ...unheardMessages() },
+        gateway: { ...NO_GATEWAY, messages: unheardMessages() },
         tracesDirectory: join(directory, "traces"),
       },
       exec: { launcher, findImage },

@@ -5,21 +5,15 @@ import type { Json } from "#core/json.ts";
 import { type Check, compileSchema } from "#core/json-schema.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Hold } from "#core/wire/leases.ts";
+import type { MessageStore } from "#gateway/message-port.ts";
 import type { Store } from "#gateway/ports.ts";
 import type { StoreContext } from "./store.ts";
-
-type MessageMethods =
-  | "declareChannel"
-  | "sendMessage"
-  | "receiveMessages"
-  | "acknowledgeMessages"
-  | "sweepChannels";
 
 /** @param findLease says why an executor was refused */
 export function messageStore(
   { sql, wake }: StoreContext,
   { findLease }: Pick<Store, "findLease">,
-): Pick<Store, MessageMethods> {
+): MessageStore {
   const rules = new Rules();
 
   async function lost(executorId: ExecutorId, hold: Hold): Promise<never> {

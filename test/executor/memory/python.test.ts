@@ -42,7 +42,7 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
   const schema = { type: "object", required: ["score"], properties: { score: { type: "number" } } };
   await using rig = await ChannelRig.open();
   const { lease } = await rig.channel({ channels: [{ name: "scores", schema }] });
-  const messages = createMessageBus(rig.gateway, lease, "1");
+  const messages = createMessageBus(rig.gateway.messages, lease, "1");
 
   const server = await serveSocket(folder, "tool.sock", createMemoryRoutes({ memory, messages, identity }));
 

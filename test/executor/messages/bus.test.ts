@@ -104,7 +104,7 @@ test("what a task declares holds for its job from its sandbox's start on", async
 
 test("an attempt that does what the one before it did sends nothing twice, and one that does not is not held to it", async () => {
   const [one] = await pair();
-  const attempt = () => createMessageBus(rig.gateway, one.lease, "");
+  const attempt = () => createMessageBus(rig.gateway.messages, one.lease, "");
   const [first, second] = [attempt(), attempt()];
   expect(await first.send("c", "1", { signal })).toBe(1);
   expect(await first.send("c", "2", { signal })).toBe(2);
