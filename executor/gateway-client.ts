@@ -250,7 +250,7 @@ export class GatewayClient {
     const timeout = AbortSignal.timeout(ANSWER_TIMEOUT_MS + (options.waitMs ?? 0));
     const signal = options.signal ? AbortSignal.any([options.signal, timeout]) : timeout;
     const headers: Record<string, string> = { authorization: `Bearer ${options.apiKey ?? this.#bearer()}` };
-    if (options.key !== undefined) headers["idempotency-key"] = options.key;
+    if (options.idempotencyKey !== undefined) headers["idempotency-key"] = options.idempotencyKey;
     let body: Blob | Uint8Array<ArrayBuffer> | string | undefined = options.body;
     if (options.json !== undefined) {
       headers["content-type"] = "application/json";
@@ -377,8 +377,7 @@ export type CallOptions = {
   body?: Blob | Uint8Array<ArrayBuffer>;
   /** of the body, which otherwise is application/octet-stream */
   contentType?: string;
-  /** sent once for each: Idempotency-Key */
-  key?: string;
+  idempotencyKey?: string;
   /** in place of the executor's own token */
   apiKey?: string;
   signal?: AbortSignal;

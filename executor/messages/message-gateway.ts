@@ -26,7 +26,7 @@ export function messageGateway({ json, call }: Transport): MessageGateway {
       const path = `${pathOf(hold, channel)}?fence=${hold.fence}`;
       const body = new TextEncoder().encode(text);
       const sent = await json(MessageSentSchema, "POST", path, {
-        ...{ body, contentType: "application/json", key, signal },
+        ...{ body, contentType: "application/json", idempotencyKey: key, signal },
       });
       return sent.id;
     },
