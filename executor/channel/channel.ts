@@ -71,7 +71,9 @@ export class Channel {
   readonly #messages: MessageBus;
   readonly #unfollow: () => void;
   readonly #answering = new Set<Promise<Reply>>();
+  /** Null until it is open. */
   #server: SocketServer | null = null;
+  #stopped: Promise<void> | null = null;
 
   /** @param directory the attempt's private folder */
   static async open(
@@ -81,9 +83,15 @@ export class Channel {
     options: { replay: Replay | null; persist: Persist | null; signal: AbortSignal },
   ): Promise<Channel> {
     const channel = new Channel(lease, directory, parts, options);
-    for (const declared of lease.spec.channels) await channel.#messages.declare(declared, options.signal);
-    if (await channel.#watch.begin()) await channel.#snapshots.begin();
-    channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
+    try {
+      for (const declared of lease.spec.channels) await channel.#messages.declare(declared, options.signal);
+      if (await channel.#watch.begin()) await channel.#snapshots.begin();
+      channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
+    } catch (error) {
+      // Its recording is open, and nobody else knows of it.
+      await channel.discard();
+      throw error;
+    }
     return channel;
   }
 
@@ -210,21 +218,26 @@ export class Channel {
 
   /** Lets go of everything where the attempt has no result. Idempotent. */
   async discard(): Promise<void> {
-    await this.#stop();
+    await this.#stop().catch(() => {}); // who closed it was told
     await this.log.seal().catch(() => {});
   }
 
-  async #stop(): Promise<void> {
-    const server = this.#server;
-    this.#server = null;
-    if (server === null) return;
-    await server.close();
-    await this.#tools.close();
-    // What was taken before the door was shut is recorded to its end.
-    await Promise.all(this.#answering);
-    this.#completions.close();
-    this.#steps.close();
-    this.#unfollow();
+  #stop(): Promise<void> {
+    this.#stopped ??= this.#letGo();
+    return this.#stopped;
+  }
+
+  async #letGo(): Promise<void> {
+    try {
+      await this.#server?.close();
+      await this.#tools.close();
+      // What was taken before the door was shut is recorded to its end.
+      await Promise.all(this.#answering);
+      this.#completions.close();
+      this.#steps.close();
+    } finally {
+      this.#unfollow();
+    }
   }
 }
 

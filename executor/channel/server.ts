@@ -62,6 +62,7 @@ export async function serveSocket(
     await listen(server, `/proc/self/fd/${folder}/${name}`);
     chmodSync(`/proc/self/fd/${folder}/${name}`, 0o666);
   } catch (error) {
+    server.close();
     closeSync(folder);
     throw error;
   }

@@ -105,6 +105,17 @@ export class ChannelRig implements AsyncDisposable {
 
   /** A running attempt of a task, and its open channel. */
   async channel(spec: Partial<TaskRequest> = {}): Promise<OpenChannel> {
+    const lease = await this.lease(spec);
+    const directory = join(this.directory, lease.lease_id);
+    await mkdir(directory);
+    const channel = await this.channels.open(lease, directory);
+    const opened = new OpenChannel(this, lease, directory, channel);
+    this.#opened.push(opened);
+    return opened;
+  }
+
+  /** A running attempt of a task that has no channel yet. */
+  async lease(spec: Partial<TaskRequest> = {}): Promise<Lease> {
     const task = await this.proxy.client.submit({
       retries: 0,
       resources: { cpu_cores: 0.01, memory_mb: 4, pids: 2, disk_mb: 1 },
@@ -117,12 +128,7 @@ export class ChannelRig implements AsyncDisposable {
     if (lease?.task_id !== task.id) throw new Error(`${task.id} was not the one that was leased`);
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     await this.gateway.start(hold, AbortSignal.timeout(10_000));
-    const directory = join(this.directory, lease.lease_id);
-    await mkdir(directory);
-    const channel = await this.channels.open(lease, directory);
-    const opened = new OpenChannel(this, lease, directory, channel);
-    this.#opened.push(opened);
-    return opened;
+    return lease;
   }
 
   /** Delivers an attempt that ended with this record; its claims as attested. */
@@ -149,7 +155,7 @@ export class ChannelRig implements AsyncDisposable {
   }
 
   /** Gives an attempt back that nobody delivers, so that its place is free. */
-  async giveBack({ lease }: OpenChannel): Promise<void> {
+  async giveBack({ lease }: { lease: Lease }): Promise<void> {
     await this.proxy.client.ok("POST", `/v1/tasks/${lease.task_id}/cancel`);
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     await this.gateway.release(hold, AbortSignal.timeout(10_000));

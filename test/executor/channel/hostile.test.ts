@@ -2,7 +2,7 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { mkdtemp, readdir, readlink, rm, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -203,11 +203,7 @@ print(n)
 `;
   const { stdout } = await promisify(execFile)("python3", ["-c", script, sandbox.socketPath, path]);
   expect(Number(stdout)).toBe(64);
-  const { readdir, readlink } = await import("node:fs/promises");
-  const open = await Promise.all(
-    (await readdir("/proc/self/fd")).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => "")),
-  );
-  expect(open).not.toContain(path);
+  expect(await openFiles()).not.toContain(path);
 });
 
 test.each<[what: string, send: (socket: Socket) => void]>([
@@ -309,6 +305,13 @@ test("a folder whose path is longer than a socket's may be still has its socket"
   await rm(directory, { recursive: true });
 });
 
+test("a channel that cannot be opened leaves none of its files open", async () => {
+  const lease = await rig.lease();
+  await expect(rig.channels.open(lease, join(rig.directory, "absent"))).rejects.toThrow("ENOENT");
+  expect((await openFiles()).filter((path) => path.includes(lease.lease_id))).toEqual([]);
+  await rig.giveBack({ lease });
+});
+
 test("a full log stops what would go unrecorded", async () => {
   const context_json = JSON.stringify("x".repeat(LIMITS.contextBytes - 64));
   const context_digest = `sha256:${"0".repeat(64)}` as const;
@@ -325,6 +328,13 @@ test("a full log stops what would go unrecorded", async () => {
   expect((await stat(trace.path)).size).toBe(trace.size);
   sandbox = await rig.channel();
 });
+
+/** What this process has open, by the paths that the kernel tells. */
+async function openFiles(): Promise<string[]> {
+  const descriptors = await readdir("/proc/self/fd");
+  // Those that are closed meanwhile are not open.
+  return Promise.all(descriptors.map((open) => readlink(`/proc/self/fd/${open}`).catch(() => "")));
+}
 
 async function connected(channel: OpenChannel): Promise<Socket> {
   const socket = channel.connect();
