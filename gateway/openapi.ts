@@ -22,8 +22,7 @@ import {
 } from "#core/wire/tasks.ts";
 import type { Env } from "./environment.ts";
 
-/** @param issuer the public origin of this gateway, which the page sends its requests to */
-export function documentOf(api: OpenAPIHono<Env>, issuer: string): object {
+export function documentOf(api: OpenAPIHono<Env>): object {
   const paths = api.getOpenAPI31Document({
     openapi: "3.1.0",
     info: {
@@ -33,7 +32,8 @@ export function documentOf(api: OpenAPIHono<Env>, issuer: string): object {
         "Sandboxes for language-model agents whose results anybody can verify. Every failure is `{error: {code, message, details?, request_id}}` with a stable code.",
       license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0" },
     },
-    servers: [{ url: issuer }],
+    // where the document comes from: the issuer's name need not be an address that a reader can reach
+    servers: [{ url: "/" }],
     tags: TAGS.map(([name, description]) => ({ name, description })),
   });
   const { document, schemas } = referTo(namedSchemas(), paths);

@@ -37,7 +37,15 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
       } catch (error) {
         await file.close().catch(() => {});
         await unlink(temporary).catch(() => {});
-        throw error;
+        throw isDiskFull(error)
+          ? new DsecError(
+              "STORE_UNAVAILABLE",
+              "the gateway's disk is full; send it again once there is room",
+              {
+                cause: error,
+              },
+            )
+          : error;
       }
     },
 
@@ -52,6 +60,10 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
 
     size: (digest) => sizeOf(root, digest),
   };
+}
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
 }
 
 /** Checks the content while it comes, and writes it where there is a file for it. */

@@ -61,7 +61,7 @@ export function systemRoutes(gateway: Gateway, api: OpenAPIHono<Env>): OpenAPIHo
 
   let document: string | undefined;
   app.get("/openapi.json", (c) => {
-    document ??= JSON.stringify(documentOf(api, gateway.config.issuer));
+    document ??= JSON.stringify(documentOf(api));
     return text(c, document, "application/json");
   });
 

@@ -78,7 +78,8 @@ function asDsecError(error: unknown): unknown {
   // SQLSTATE classes: 08 connection, 53 resources, 57P server stops or starts; the words are postgres.js's and libuv's.
   const unavailable = /^(08|53|57P|CONNECT|E[A-Z]{4,})/.test(code);
   if (!unavailable) return error;
-  const message = `the database does not answer (${code}); it is tried again with the next request`;
+  const what = code === "53100" ? "the database's disk is full" : "the database does not answer";
+  const message = `${what} (${code}); it is tried again with the next request`;
   return new DsecError("STORE_UNAVAILABLE", message, { cause: error });
 }
 

@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readdirSync } from "node:fs";
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -42,6 +43,25 @@ test("content comes back as it went in, at every size around a chunk, and known 
     expect(digestOf(new Uint8Array(await new Response(back!.body).arrayBuffer()))).toBe(digest);
   }
   expect(await readdir(join(root, "incoming"))).toEqual([]);
+});
+
+test("a full disk is said to be one, leaves nothing behind, and takes more once there is room", async () => {
+  const root = join(directory, "full");
+  await mkdir(root);
+  execFileSync("mount", ["-t", "tmpfs", "-o", "size=64k", "tmpfs", root]);
+  try {
+    const blobs = await openDiskBlobs(root);
+    const bytes = new Uint8Array(200_000);
+    await expect(blobs.put(null, streamOf(bytes), bytes.length)).rejects.toMatchObject({
+      code: "STORE_UNAVAILABLE",
+      message: "the gateway's disk is full; send it again once there is room",
+    });
+    expect(await filesIn(root)).toEqual([]);
+    execFileSync("mount", ["-o", "remount,size=1m", root]);
+    expect((await blobs.put(null, streamOf(bytes), bytes.length)).size).toBe(bytes.length);
+  } finally {
+    execFileSync("umount", [root]);
+  }
 });
 
 test("content that is not what was announced, too large, or cut off leaves nothing behind, and no descriptor", async () => {

@@ -180,10 +180,13 @@ test("the metrics are valid Prometheus text and name routes by their pattern, ne
 test("the reference is OpenAPI 3.1, names every schema's members, and its page names nothing foreign", async () => {
   const document = (await (await gateway.fetch("/openapi.json")).json()) as {
     openapi: string;
+    servers: object[];
     components: { schemas: Record<string, object> };
     paths: Record<string, Record<string, { requestBody?: { content: Record<string, { schema: object }> } }>>;
   };
   expect(document.openapi).toBe("3.1.0");
+  // its page sends requests to where it came from, on whatever port that is
+  expect(document.servers).toEqual([{ url: "/" }]);
   const submit = document.paths["/v1/tasks"]?.post?.requestBody?.content["application/json"]?.schema;
   expect(submit).toEqual({ $ref: "#/components/schemas/TaskSpec" });
   const { TaskSpec } = document.components.schemas;
