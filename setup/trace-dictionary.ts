@@ -1,5 +1,5 @@
 /**
- * Makes proto/trace-1.dictionary: `node setup/trace-dictionary.ts`. It was made once, for version 1 of the trace format; files of
+ * Makes proto/trace-1.dictionary: `npm run dictionary`. It was made once, for version 1 of the trace format; files of
  * that version name it, so another one is another version's. Its content is what a trace holds of the example runs in
  * setup/trace-dictionary/, the most ordinary last, where references to it are shortest; its tables of symbol frequencies are
  * those that `zstd --train` finds in the same examples.

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
+import { LIMITS } from "#core/limits.ts";
 import type { Engine } from "#trace/format/engine.ts";
 import type { IndexOf } from "#trace/query/needles.ts";
 
@@ -32,11 +33,13 @@ export const nodeIndexOf: IndexOf = (content, wanted, from) =>
 
 /**
  * For what is written once and kept: about a seventh smaller, at eight times the work. Small frames are a quarter smaller by the
- * dictionary, and take half a millisecond longer for it, which a live log that is flushed often would feel.
+ * dictionary, of which large ones have nothing, and take half a millisecond longer for it, which a live log that is flushed
+ * often would feel.
  */
 export const sealingEngine: Engine = {
   ...nodeEngine,
-  compress: (bytes) => compress(bytes, 10, { dictionary: DICTIONARY }),
+  compress: (bytes) =>
+    compress(bytes, 10, bytes.length <= LIMITS.traceSharedFrameBytes ? { dictionary: DICTIONARY } : {}),
 };
 
 /** By the frame's descriptor (RFC 8878 section 3.1.1.1.1): without one it was made with none. */

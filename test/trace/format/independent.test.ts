@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -75,6 +76,14 @@ test("the golden file of version 1 is read as it was when it was made, by both r
   expectSame(theirs(golden), expected, "theirs");
   const types = new Set(expected.map((line) => (line as { type?: string }).type));
   for (const type of EVENT_TYPES) expect(types).toContain(type);
+});
+
+test("the dictionary of version 1 is the one that the text of the format names, for files of that version need it for ever", () => {
+  const text = readFileSync(join(HERE, "../../../docs/trace-format.md"), "utf8");
+  const dictionary = readFileSync(join(PROTO, "trace-1.dictionary"));
+  expect(text).toContain(createHash("sha256").update(dictionary).digest("hex"));
+  expect(text).toContain(`id ${dictionary.readUInt32LE(4)}`);
+  expect(text).toContain(`${dictionary.length.toLocaleString("en")} bytes`);
 });
 
 test("a reader that was written from the text of the format alone agrees with ours on any trace", async () => {
