@@ -31,6 +31,8 @@ export class Connection {
   #state: "new" | "idle" | "answering" = "new";
   /** What came while there is an answer to wait for, or of a request whose rest is missing. */
   #held: Buffer | null = null;
+  /** Held of those that came while there is an answer to wait for. */
+  #pieces = 0;
   /** Of the request that is being answered, if it asked. */
   #left: AbortController | null = null;
 
@@ -51,13 +53,15 @@ export class Connection {
     if (this.#state !== "answering") this.#read(bytes, held === null);
     else {
       this.#held = bytes;
-      if (bytes.length > WHOLE_BYTES) this.#socket.pause();
+      // Not at once: while it is read the client is seen to leave.
+      if (++this.#pieces === HELD_PIECES || bytes.length > WHOLE_BYTES) this.#socket.pause();
     }
   };
 
   /** @param isFirst whether a second piece may follow these */
   #read(bytes: Buffer, isFirst: boolean): void {
     this.#held = null;
+    this.#pieces = 0;
     const request = readWholeRequest(bytes, this.#leaving);
     if (request === "begun" && isFirst) this.#held = bytes;
     else if (typeof request === "string") this.#handOver(bytes);
@@ -139,6 +143,9 @@ export class Connection {
     return this.#left.signal;
   }
 }
+
+/** Joining what is held costs as much as there is, for each piece. */
+const HELD_PIECES = 16;
 
 /** Head and body go out in one write. */
 function textOf({ status, headers, body }: Reply, { method }: WholeRequest, isLast: boolean): string {
