@@ -62,6 +62,8 @@ export const LIMITS = {
   toolDescriptionChars: 4096,
   toolTries: 10,
   toolBackoffMsMax: 60_000,
+  /** Of one sandbox that it runs within itself and has not told the end of. */
+  toolRunsOpen: 64,
   /** JSON text of what a tool answers, and of an answer to `POST /v1/call`. */
   toolOutputBytes: 8 * 1024 * 1024,
   /** How long an answer that missed its deadline is still waited for, so that it can be recorded. */

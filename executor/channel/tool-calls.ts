@@ -68,6 +68,8 @@ export class ToolCalls {
   egress: Pick<Egress, "ofTool"> | null = null;
   /** Tools that run within the sandbox now, by the number of their call. */
   readonly #inSandbox = new Map<number, { tool: ExecTool; before: Before; time: SerializationTime }>();
+  /** Whose start is being recorded. */
+  #beginning = 0;
 
   constructor(tools: readonly Tool[], timeouts: ToolTimeouts | null, parts: ToolCallParts) {
     this.#tools = new Map(tools.map((tool) => [tool.name, tool]));
@@ -180,7 +182,10 @@ export class ToolCalls {
     return { answer: end.value, call: { ...factsOf(end), ...end.facts } };
   }
 
-  /** Begins a tool within the sandbox: what its caller, who is there, has to run. */
+  /**
+   * Begins a tool within the sandbox: what its caller, who is there, has to run.
+   * @throws CHANNEL_BUSY where too many have begun and not ended, which the caller alone can tell
+   */
   async beginInSandbox(name: string, input: ToolInput, time: SerializationTime): Promise<InSandbox> {
     const tool = time.during(() => this.#find(name, input));
     if (tool.kind !== "exec" || tool.where !== "sandbox") {
@@ -198,7 +203,14 @@ export class ToolCalls {
       where: "sandbox",
       ...time.during(() => shownInput(input)),
     };
-    const { number, before } = await this.#parts.recorded.begin(members);
+    if (this.#inSandbox.size + this.#beginning >= LIMITS.toolRunsOpen) {
+      throw new DsecError(
+        "CHANNEL_BUSY",
+        `tool ${name} is one too many: ${LIMITS.toolRunsOpen} tools have begun within this sandbox and not ended; end one first`,
+      );
+    }
+    this.#beginning++;
+    const { number, before } = await this.#parts.recorded.begin(members).finally(() => this.#beginning--);
     this.#parts.timings.serialized(number, time);
     this.#inSandbox.set(number, { tool, before, time });
     return { call: number, command: argv, input, timeout_ms: toolTimeoutMs(tool, this.#timeouts) };

@@ -305,6 +305,32 @@ test("a folder whose path is longer than a socket's may be still has its socket"
   await rm(directory, { recursive: true });
 });
 
+test("tools that begin within the sandbox and never end are bounded, and who ends one may begin another", async () => {
+  const here = { name: "here", kind: "exec" as const, command: ["true"], where: "sandbox" as const };
+  const agent = await rig.channel({ tools: [here] });
+  const begin = async (count: number) => {
+    const begun = Array.from({ length: count }, () =>
+      agent.send("POST", "/v1/tools/here/begin", { input: {} }),
+    );
+    return Promise.all(begun);
+  };
+  const first = await begin(LIMITS.toolRunsOpen - 4);
+  const statuses = (await begin(10)).map(({ status }) => status).sort();
+  expect(statuses).toEqual([...Array(4).fill(201), ...Array(6).fill(429)]);
+  const [refused] = await begin(1);
+  expect(refused!.json.error).toMatchObject({
+    code: "CHANNEL_BUSY",
+    message: expect.stringContaining("tool here"),
+  });
+
+  const output = { stdout_base64: "", stderr_base64: "", exit_code: 0, signal: null, timed_out: false };
+  const ended = await agent.send("POST", "/v1/tools/here/end", { call: first[0]!.json.call, ...output });
+  expect(ended.status).toBe(200);
+  expect((await begin(1))[0]!.status).toBe(201);
+  await agent.close();
+  await rig.giveBack(agent);
+});
+
 test("a channel that cannot be opened leaves none of its files open", async () => {
   const lease = await rig.lease();
   await expect(rig.channels.open(lease, join(rig.directory, "absent"))).rejects.toThrow("ENOENT");
