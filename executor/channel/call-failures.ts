@@ -26,3 +26,13 @@ export function detailsOf(error: unknown): string | null {
   const text = JSON.stringify(error.details);
   return text.length <= LIMITS.recordedArgumentsBytes ? text.toWellFormed() : null;
 }
+
+/** What events say of a failure: the text of what we did not foresee may hold a secret. */
+export function failureOf(error: unknown): { code: string; message: string } {
+  if (error instanceof DsecError) {
+    return { code: error.code, message: error.message.slice(0, LIMITS.errorTextChars).toWellFormed() };
+  }
+  if (error instanceof Error && error.name === "AbortError")
+    return { code: "CALL_CANCELLED", message: "the client left" };
+  return { code: "INTERNAL", message: "unexpected failure" };
+}

@@ -6,7 +6,7 @@ import { DsecError } from "#core/errors.ts";
 import { type RpcMessage, RpcMessageSchema, RpcToolCallSchema } from "#core/wire/channel.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import type { SerializationTime } from "../trace/call-timings.ts";
-import { failureOf } from "./recorded-calls.ts";
+import { failureOf } from "./call-failures.ts";
 import type { ToolAnswer, ToolCalls } from "./tool-calls.ts";
 
 /** Newest first. A client that asks for another is offered the newest (specification, "Lifecycle"). */

@@ -2,12 +2,14 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Retry } from "#core/wire/tools.ts";
+import { hasEffects, type Turn } from "../replay/effects.ts";
 import type { RecordedCall } from "../replay/recording.ts";
-import { hasEffects, type Replay, recordedError, type Turn } from "../replay/replay.ts";
+import { type Replay, recordedError } from "../replay/replay.ts";
 import { pause } from "../retry.ts";
 import type { CallTimings } from "../trace/call-timings.ts";
 import type { Failures } from "../trace/failures.ts";
-import { detailsOf, isNetwork, isTimeout, missedDeadline } from "./call-failures.ts";
+import type { Persist } from "../trace/live.ts";
+import { detailsOf, failureOf, isNetwork, isTimeout, missedDeadline } from "./call-failures.ts";
 import type { EventLog, MembersOf } from "./event-log.ts";
 import type { MemoryWatch } from "./memory-watch.ts";
 import type { PlanSteps } from "./steps.ts";
@@ -32,9 +34,6 @@ export type Tried<T> = {
   facts: { [member: string]: unknown };
   status: number | null;
 };
-
-/** Makes what was recorded until now outlive this executor: before anything else happens, or in a moment. */
-export type Persist = { now(): Promise<void>; soon(): void };
 
 export type CallPlan<T> = {
   /** For the start event: which tool, what it was given. */
@@ -153,7 +152,8 @@ export class RecordedCalls {
    */
   async begin(members: StartMembers): Promise<{ number: number; before: Before }> {
     this.#log.checkRoom();
-    if (this.#replay === null) return this.#begin(++this.#last, members, "live");
+    // A tool whose program asks for something is one that runs, and no record answers it.
+    if (this.#replay === null || members.within != null) return this.#begin(++this.#last, members, "live");
     let turn: Turn;
     try {
       turn = await this.#replay.next(members, this.#closing.signal);
@@ -218,8 +218,7 @@ export class RecordedCalls {
     const { via, step } = before;
     const error = errorOf(before, members);
     if (error !== null) await this.#failures.record({ ...error, via, call: number, step });
-    // The agent need not wait: before it does anything on the strength of this answer, that is kept too. An answer that is
-    // lost with the executor until then is one of which nobody knows.
+    // Before the agent does anything on the strength of this answer, that is kept too.
     if (before.persists) this.#persist!.soon();
     return duration_us / 1000;
   }
@@ -388,15 +387,5 @@ class Failure {
   }
 }
 
-/** Longer than any sandbox lives, and what a timer takes (2^31 - 1 ms). */
+/** Longer than any sandbox lives: the most that a timer takes. */
 const FOREVER_MS = 2 ** 31 - 1;
-
-/** What events say of a failure: the text of what we did not foresee may hold a secret. */
-export function failureOf(error: unknown): { code: string; message: string } {
-  if (error instanceof DsecError) {
-    return { code: error.code, message: error.message.slice(0, LIMITS.errorTextChars).toWellFormed() };
-  }
-  if (error instanceof Error && error.name === "AbortError")
-    return { code: "CALL_CANCELLED", message: "the client left" };
-  return { code: "INTERNAL", message: "unexpected failure" };
-}

@@ -8,9 +8,10 @@ import type { ArtifactCache } from "../artifact-cache.ts";
 import type { AgentServices } from "../channel/services.ts";
 import type { GatewayClient } from "../gateway-client.ts";
 import { untilAnswered } from "../retry.ts";
+import { mayHaveActed } from "./effects.ts";
 import { checkContinuable, recordingUntil } from "./live-point.ts";
 import { type Recording, readRecording } from "./recording.ts";
-import { hasEffects, Replay } from "./replay.ts";
+import { Replay } from "./replay.ts";
 import { restoreMemory } from "./restore-memory.ts";
 
 type Parts = {
@@ -141,5 +142,5 @@ async function fetched(
 }
 
 function effectsOf({ calls }: Recording): number {
-  return calls.filter(({ start }) => hasEffects(start)).length;
+  return calls.filter(mayHaveActed).length;
 }

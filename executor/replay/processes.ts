@@ -9,7 +9,7 @@ export type SandboxProcess = {
   parent_pid: number;
   /** Of its main thread, as ps(1) writes it: R runs, S and D wait, T is stopped, Z has ended and is not waited for. */
   state: string;
-  /** Its program's own word, at most 15 bytes, as any of its threads may change it. */
+  /** Its program's own word, at most 15 bytes, which it may change. */
   name: string;
   /** As it was started, or has written over it; empty of a zombie. At most `ARGUMENTS_BYTES`. */
   command: string[];

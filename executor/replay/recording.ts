@@ -12,14 +12,18 @@ import type { TraceEvent } from "#trace/events/event.ts";
 import type { TraceHeader } from "#trace/format/header.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { openTraceFile } from "#trace/node/files.ts";
+import { hasEffects } from "./effects.ts";
 
 export type CallStart = Extract<TraceEvent, { type: "tool_call_start" }>;
 export type CallEnd = Extract<TraceEvent, { type: "tool_call_end" }>;
 export type MessageSend = Extract<TraceEvent, { type: "message" }>;
 export type MemoryRead = Extract<TraceEvent, { type: "memory_read" }>;
 
-/** `end` is null where the record breaks off within the call. */
-export type RecordedCall = { start: CallStart; end: CallEnd | null };
+/**
+ * `end` is null where the record breaks off within the call; `toolActed` says that a program of its exec tool made a call in
+ * its course that may have done something.
+ */
+export type RecordedCall = { start: CallStart; end: CallEnd | null; toolActed: boolean };
 
 /**
  * @property injectedSeq number of the event by which it came, and of that by which it was given; null where it was not
@@ -158,6 +162,8 @@ class RecordingReader {
       case "tool_call_start":
         if (event.within !== null) {
           this.#madeByTools.add(event.call);
+          const tool = this.#calls.get(event.within);
+          if (tool !== undefined && hasEffects(event)) tool.toolActed = true;
           break;
         }
         if (event.passage !== null) {
@@ -165,7 +171,7 @@ class RecordingReader {
             `call ${event.call} passed a connection through (${event.passage}), whose bytes no record has`,
           );
         }
-        this.#calls.set(event.call, { start: event, end: null });
+        this.#calls.set(event.call, { start: event, end: null, toolActed: false });
         break;
       case "tool_call_end":
         this.#seeEnd(event);

@@ -6,6 +6,7 @@ import type { Shown } from "#trace/events/event.ts";
 import type { StartMembers } from "../channel/recorded-calls.ts";
 import { pause } from "../retry.ts";
 import { type Divergence, differing, errorOf, nameOf, shownCall } from "./divergence.ts";
+import { again, mayHaveActed, type Turn } from "./effects.ts";
 import { type LivePoint, livePointOf } from "./live-point.ts";
 import type { CallEnd, MemoryRead, RecordedCall, Recording } from "./recording.ts";
 
@@ -13,9 +14,6 @@ import type { CallEnd, MemoryRead, RecordedCall, Recording } from "./recording.t
 export type Held =
   | { at: "call"; call: RecordedCall; divergence: null }
   | { at: "divergence"; call: null; divergence: Divergence };
-
-/** What a replayed agent gets: a recorded answer, the world's, or the news that nobody knows what became of the call. */
-export type Turn = { kind: "recorded"; call: RecordedCall } | { kind: "live" };
 
 /**
  * `whole`: nothing but the record. `continue`: the record to its end, and then the world. `fast_forward`: what the record does not
@@ -100,7 +98,7 @@ export class Replay {
       }
       const leftMs = giveUpAtMs - performance.now();
       if (same.length === 0 || leftMs <= 0) {
-        if (this.mode !== "fast_forward" || this.#waiting.some(({ start }) => hasEffects(start))) {
+        if (this.mode !== "fast_forward" || this.#waiting.some(mayHaveActed)) {
           throw this.#divergedAt(given);
         }
         // What is left would only be looked at again.
@@ -342,27 +340,6 @@ export class Replay {
     this.#moved.resolve();
     this.#moved = Promise.withResolvers();
   }
-}
-
-/**
- * Whether a call may do something in the world. Tools run in sandboxes without a network, so that only calls of HTTP do;
- * which of them only read is in their declaration or their method (RFC 9110 section 9.2.1).
- */
-export function hasEffects({ kind, read_only, method }: StartMembers): boolean {
-  return kind === "http" && read_only !== true && !SAFE.has(method ?? "");
-}
-
-const SAFE = new Set(["GET", "HEAD", "OPTIONS", "TRACE"]);
-
-/** A call within which the record broke off. @throws CALL_OUTCOME_UNKNOWN where it may have done something */
-function again({ start }: RecordedCall): Turn {
-  if (!hasEffects(start)) return { kind: "live" };
-  const { call, tool, method, url, wall_us } = start;
-  throw new DsecError(
-    "CALL_OUTCOME_UNKNOWN",
-    `call ${call} (${nameOf(start)}) was under way when an earlier attempt was lost: it may or may not have been carried out; look before you make it again`,
-    { details: { call, tool, method, url, begun_at: new Date(wall_us / 1000).toISOString() } },
-  );
 }
 
 /** The error that the agent was told of. */

@@ -12,6 +12,9 @@ const EVERY_MS = 1_000;
 /** What is to be sent soon waits so long for more; an agent that goes on at once brings it along. */
 const SOON_MS = 20;
 
+/** Makes what was recorded until now outlive this executor: before anything else happens, or in a moment. */
+export type Persist = { now(): Promise<void>; soon(): void };
+
 type Live = {
   hold: Hold;
   recording: Recording;

@@ -100,6 +100,25 @@ dsec-tool exec --tool act --input '{"n":3}'
   expect(done).toEqual(['{"n":1}', '{"n":2}', '{"n":3}']);
 });
 
+test("a tool whose program did something is not run again, and what came before it in the tool is not done again", async () => {
+  const { task, out } = await interrupted(
+    `
+dsec-tool exec --tool worker || echo "failed: $?"
+dsec-tool exec --tool act --input '{"n":3}'
+`,
+    () => done.length === 1,
+    {
+      tools: [
+        ...tools()!,
+        { name: "worker", kind: "exec", command: ["sh", "-c", `curl -s --noproxy '' -d inner ${url}/act; sleep 60`] },
+      ],
+    },
+  );
+  expect(task.state).toBe("succeeded");
+  expect(out).toMatch(/^failed: \d\ndone 2\n$/);
+  expect(done).toEqual(["inner", '{"n":3}']);
+});
+
 test("an agent that does otherwise while something is left that must not be done twice ends, and says why", async () => {
   const { task } = await interrupted(
     `
