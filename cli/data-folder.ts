@@ -86,10 +86,12 @@ export async function lockDataFolder(folder: DataFolder): Promise<{ release(): P
   const server = await takeLock(folder);
   if (server === undefined) {
     const serving = readServing(folder);
-    const by = serving ? `process ${serving.pid}, which serves ${serving.url}` : "another process";
+    const way = serving
+      ? `process ${serving.pid}, which serves ${serving.url}; stop it, use it (--gateway)`
+      : "a process that is starting or ending; try again in a moment";
     throw new DsecError(
       "CONFIG_INVALID",
-      `data folder ${folder.path} is in use by ${by}; stop it, use it (--gateway), or choose another folder (--data)`,
+      `data folder ${folder.path} is in use by ${way}, or choose another folder (--data)`,
     );
   }
   server.unref();

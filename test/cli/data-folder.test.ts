@@ -65,8 +65,8 @@ test("folder and admin key are for their owner only", () => {
   expect(statSync(join(folder.path, "admin.key")).mode & 0o777).toBe(0o600);
 });
 
-test("a folder that cannot be made is refused by name", () => {
+test("a folder that cannot be used is refused by name", () => {
   expect(() => makeDataFolder("/proc/nothing/here")).toThrow(
-    /data folder \/proc\/nothing\/here cannot be made/,
+    /data folder \/proc\/nothing\/here cannot be used/,
   );
 });
