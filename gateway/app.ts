@@ -11,6 +11,7 @@ import { failure } from "./reply.ts";
 import { artifactRoutes } from "./routes/artifacts.ts";
 import { attestationRoutes } from "./routes/attestations.ts";
 import { callRoutes } from "./routes/calls.ts";
+import { FreshFeeds } from "./routes/event-feed.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { executorRoutes } from "./routes/executors.ts";
 import { keyRoutes } from "./routes/keys.ts";
@@ -46,6 +47,7 @@ export function createGateway(
     }),
     metrics,
     proxy: new CallProxy({ ...ports, metrics }),
+    freshFeeds: new FreshFeeds(ports.wake),
     closing,
   };
   const app = new OpenAPIHono<Env>();

@@ -4,12 +4,14 @@ import type { Metrics } from "./metrics.ts";
 import type { GatewayPorts } from "./ports.ts";
 import type { CallProxy } from "./proxy/proxy.ts";
 import type { RateLimiter } from "./rate-limit.ts";
+import type { FreshFeeds } from "./routes/event-feed.ts";
 
 export type Gateway = GatewayPorts & {
   auth: Auth;
   limiter: RateLimiter;
   metrics: Metrics;
   proxy: CallProxy;
+  freshFeeds: FreshFeeds;
   /** Aborts when the process is about to stop: long polls answer and streams end. Absent where nothing stops (edge). */
   closing: AbortSignal | undefined;
 };

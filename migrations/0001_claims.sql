@@ -49,7 +49,7 @@ as $$ select case when octet_length(spec::text) <= 1500 then spec end $$;
 -- for each claim is what queues on PostgreSQL die of. The costs of what is off would also call the JIT compiler in.
 create function dsec_acquire(
   executor_ids text[], frees bigint[], maxes integer[], ttl_ms integer, lost_after_ms integer, misses_max integer
-) returns table (request integer, expires_at timestamptz, leases text, specs json)
+) returns table (request integer, granted_at timestamptz, expires_at timestamptz, leases text, specs json)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off set enable_hashjoin = off
 set enable_mergejoin = off set enable_material = off set jit = off set plan_cache_mode = force_generic_plan
@@ -244,8 +244,8 @@ begin
     where u.priority = r.priority and u.rank < r.rank
       and u.priority in (select v.priority from turns v join reached using (priority) for update of v skip locked)
   )
-  select k.request, until,
-         string_agg(concat_ws(' ', k.rank, k.lease_id, k.task_id, k.key_id, k.fence, k.attempt, k.spec_digest), E'\n'),
+  select k.request, at, until,
+         string_agg(concat_ws(' ', k.rank, k.lease_id, k.task_id, k.key_id, k.fence, k.attempt, k.seq, k.spec_digest), E'\n'),
          json_agg(coalesce(k.spec, (select t.spec from tasks t where t.id = k.task_id)))
   from taken k group by k.request, k.rank / 64;
 end
@@ -268,7 +268,7 @@ create function dsec_end(
 ) returns table (
   place integer, id text, key_id text, state text, spec json, spec_digest text, attempts integer, fence bigint,
   executor_id text, cancel_requested boolean, created_at timestamptz, started_at timestamptz, finished_at timestamptz,
-  attestation_id text
+  attestation_id text, reason text, last_seq integer
 )
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
@@ -354,7 +354,7 @@ begin
     on conflict (state, part) do update set count = c.count + excluded.count
   )
   select e.place::integer, e.id, e.key_id, e.state, e.spec, e.spec_digest, e.attempts, e.fence, e.executor_id,
-         e.cancel_requested, e.created_at, e.started_at, e.finished_at, e.attestation_id
+         e.cancel_requested, e.created_at, e.started_at, e.finished_at, e.attestation_id, e.reason, e.last_seq
   from ended e;
 end
 $$;

@@ -40,11 +40,18 @@ export function eventRoutes(gateway: Gateway): OpenAPIHono<Env> {
     },
     async (c, { caller, params, query }) => {
       const taskId = params.id as TaskId;
-      const task = await gateway.store.getTask(taskId, ownerOf(caller));
-      const position = await positionOf(gateway, taskId, c.req.header("last-event-id") ?? query.after);
-      if (isFinal(task.state) && position.resync === null && position.after > 0) {
-        const rest = await gateway.store.listEvents(taskId, position.after, 1);
-        if (rest.length === 0) return noContent(c);
+      const given = c.req.header("last-event-id") ?? query.after;
+      const owner = ownerOf(caller);
+      const isHead = c.req.method === "HEAD";
+      let feed = isHead || !isStart(given) ? null : gateway.freshFeeds.take(taskId, owner);
+      let position: Position = { after: 0, resync: null };
+      if (feed === null) {
+        const task = await gateway.store.getTask(taskId, owner);
+        position = await positionOf(gateway, taskId, given);
+        if (isFinal(task.state) && position.resync === null && position.after > 0) {
+          const rest = await gateway.store.listEvents(taskId, position.after, 1);
+          if (rest.length === 0) return noContent(c);
+        }
       }
       const headers = {
         "Content-Type": "text/event-stream",
@@ -52,8 +59,10 @@ export function eventRoutes(gateway: Gateway): OpenAPIHono<Env> {
         "Cache-Control": "no-store, no-transform",
         "X-Accel-Buffering": "no",
       };
-      if (c.req.method === "HEAD") return c.body(null, 200, headers);
-      return c.body(eventStream(gateway, c, taskId, position), 200, headers);
+      if (isHead) return c.body(null, 200, headers);
+      // Before anything is read, so that nothing comes in between unheard.
+      feed ??= new EventFeed(gateway.wake, taskId);
+      return c.body(eventStream(gateway, c, taskId, feed, position), 200, headers);
     },
   );
   return app;
@@ -63,13 +72,17 @@ type Position = { after: number; resync: { given: string; why: string } | null }
 
 /** Where to begin: after the given id if this task has that event, else from the start, saying so. */
 async function positionOf({ store }: Gateway, taskId: TaskId, given: string | undefined): Promise<Position> {
-  if (given === undefined || given === "" || given === "0") return { after: 0, resync: null };
+  if (isStart(given)) return { after: 0, resync: null };
   const resync = (why: string): Position => ({ after: 0, resync: { given: given.slice(0, 100), why } });
   if (!/^[1-9][0-9]{0,15}$/.test(given)) return resync("the id is not a number that events have");
   const seq = Number(given);
   if (!Number.isSafeInteger(seq)) return resync("the id is beyond what events can have");
   const [event] = await store.listEvents(taskId, seq - 1, 1);
   return event?.seq === seq ? { after: seq, resync: null } : resync("this task has no event with that id");
+}
+
+function isStart(given: string | undefined): given is undefined | "" | "0" {
+  return given === undefined || given === "" || given === "0";
 }
 
 /**
@@ -80,6 +93,7 @@ function eventStream(
   gateway: Gateway,
   c: Context,
   taskId: TaskId,
+  feed: EventFeed,
   start: Position,
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const encoder = new TextEncoder();
@@ -90,8 +104,6 @@ function eventStream(
   let greeting = start.resync === null ? ": following\n\n" : resyncText(start.resync);
   let sentAtMs = performance.now();
   let open = true;
-  // From before anything is read, so that nothing comes in between unheard.
-  const feed = new EventFeed(gateway.wake, taskId);
   gauge(1);
   const end = (controller?: ReadableStreamDefaultController) => {
     if (!open) return;

@@ -57,13 +57,10 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
       await refuseUnknownArtifacts(gateway, keyId, spec);
       await refuseImpossible(spec, capacities);
       const specDigest = await jsonDigest(spec);
-      const { task, created } = await store.submitTask({
-        id: newId("task"),
-        keyId,
-        spec,
-        specDigest,
-        idempotencyKey,
-      });
+      const id = newId("task");
+      const { task, created } = await gateway.freshFeeds.over(id, keyId, () =>
+        store.submitTask({ id, keyId, spec, specDigest, idempotencyKey }),
+      );
       gateway.metrics.count("dsec_tasks_submitted_total", "Tasks accepted.", { created: String(created) });
       c.header("Location", `/v1/tasks/${task.id}`);
       return json(c, task, created ? 201 : 200);

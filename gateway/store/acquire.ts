@@ -2,7 +2,7 @@ import type { Digest, ExecutorId, KeyId, LeaseId, TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Resources } from "#core/resources.ts";
 import type { Lease } from "#core/wire/leases.ts";
-import type { TaskSpec } from "#core/wire/tasks.ts";
+import type { TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { column, textArray } from "./columns.ts";
@@ -39,7 +39,7 @@ export function acquirer(
     for (const row of rows) placed[row.request - 1]!.push(...placedLeases(row, leaseTtlMs));
     for (const one of placed) {
       one.sort(inQueueOrder);
-      for (const { lease } of one) wake.notify(`task:${lease.task_id as TaskId}`);
+      for (const { lease, told } of one) wake.notify(`task:${lease.task_id as TaskId}`, [told]);
     }
     return placed.map((one) => one.map(({ lease }) => lease));
   }
@@ -56,13 +56,14 @@ export function acquirer(
 }
 
 /** Leases of one claim: a line of words for each in `leases`, and its spec in `specs`. */
-type ClaimRow = { request: number; expires_at: Date; leases: string; specs: TaskSpec[] };
-type Placed = { rank: number; lease: Lease };
+type ClaimRow = { request: number; granted_at: Date; expires_at: Date; leases: string; specs: TaskSpec[] };
+type Placed = { rank: number; lease: Lease; told: TaskEvent };
 
 function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
   const expiresAt = row.expires_at.toISOString();
+  const at = row.granted_at.toISOString();
   return row.leases.split("\n").map((line, i) => {
-    const [rank, leaseId, taskId, keyId, fence, attempt, digest] = line.split(" ");
+    const [rank, leaseId, taskId, keyId, fence, attempt, seq, digest] = line.split(" ");
     const lease: Lease = {
       lease_id: leaseId as LeaseId,
       task_id: taskId as TaskId,
@@ -74,7 +75,8 @@ function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
       spec: row.specs[i]!,
       spec_digest: digest as Digest,
     };
-    return { rank: Number(rank), lease };
+    const leased = { type: "state", state: "leased", reason: null } as const;
+    return { rank: Number(rank), lease, told: { seq: Number(seq), at, fence: lease.fence, ...leased } };
   });
 }
 

@@ -3,7 +3,7 @@ import { type ExecutorId, type LeaseId, newId } from "#core/ids.ts";
 import { isRetriable, type Outcome, stateAfter, type TaskState } from "#core/task.ts";
 import type { Attestation } from "#core/wire/attestations.ts";
 import type { Hold } from "#core/wire/leases.ts";
-import type { Result, Task } from "#core/wire/tasks.ts";
+import type { Result, Task, TaskEvent } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { column, rowsOf, textArray } from "./columns.ts";
@@ -54,15 +54,12 @@ export function leaseEnder({
   async function write(ends: End[]): Promise<(Task | Error | undefined)[]> {
     // In the order of lease ids, in which all batches lock, so that none can wait for another that waits for it.
     const order = [...ends.keys()].sort((a, b) => (ends[a]!.hold.lease_id < ends[b]!.hold.lease_id ? -1 : 1));
-    const rows = await sql.query<Omit<TaskRow, "result"> & { place: number }>(
-      END,
-      endColumns(order.map((i) => ends[i]!)),
-    );
+    const rows = await sql.query<EndRow>(END, endColumns(order.map((i) => ends[i]!)));
     const tasks: (Task | undefined)[] = ends.map(() => undefined);
     for (const row of rows) {
       const i = order[row.place - 1]!;
       tasks[i] = taskOf({ ...row, result: row.state === "queued" ? null : ends[i]!.result });
-      wake.notify(`task:${row.id}`);
+      wake.notify(`task:${row.id}`, toldOf(row));
     }
     if (rows.some((row) => row.state === "queued")) wake.notify("queue");
     return tasks;
@@ -130,6 +127,15 @@ export function leaseEnder({
       }
     },
   };
+}
+
+type EndRow = Omit<TaskRow, "result"> & { place: number; reason: string | null; last_seq: number };
+
+/** The event of a task's last state. Of one that is queued again there is more to read. */
+function toldOf({ state, fence, reason, last_seq, finished_at }: EndRow): TaskEvent[] {
+  if (finished_at === null) return [];
+  const at = finished_at.toISOString();
+  return [{ seq: last_seq, at, fence: Number(fence), type: "state", state, reason }];
 }
 
 const UNFINISHED = { lastState: null, artifacts: "", attestation: null } as const;

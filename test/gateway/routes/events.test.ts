@@ -162,6 +162,25 @@ test("a follower that reads nothing costs no reads of the database, and one that
   await executor.finish(lease);
 });
 
+test("who follows what was submitted a moment ago is told all of it without a read of the database", async () => {
+  const { task, lease } = await running();
+  await executor.print(lease, "hello");
+  await executor.finish(lease);
+  const stranger = await gateway.client("tasks");
+  expect(await stranger.refused("GET", `/v1/tasks/${task.id}/events`)).toMatchObject({
+    code: "TASK_NOT_FOUND",
+  });
+  const reads = [vi.spyOn(gateway.store, "getTask"), vi.spyOn(gateway.store, "listEvents")];
+  try {
+    const fresh = await readEvents(await follow(task));
+    for (const read of reads) expect(read).not.toHaveBeenCalled();
+    expect(fresh).toEqual(await readEvents(await follow(task)));
+    expect(fresh.map(({ event }) => event)).toEqual(["state", "state", "state", "stdout", "state"]);
+  } finally {
+    for (const read of reads) read.mockRestore();
+  }
+});
+
 test("bytes that are no text, and text that looks like the protocol, arrive as they were", async () => {
   const { task, lease } = await running();
   const { lease_id, fence } = lease;
