@@ -7,22 +7,26 @@ type StreamName = "stdout" | "stderr";
 
 /** After a batch was sent, output gathers for this long, unless a stream says its first word. */
 const GATHER_MS = 10;
+/** That a command runs waits so long for its first word, to go out with it. */
+const FIRST_WORD_MS = 5;
 /** Raw bytes of one request: in base64 and with its frame it stays under `requestBodyBytes`. */
 const BATCH_BYTES = 640 * 1024;
 
 type Pending =
+  | { type: "running"; hold: Hold }
   | { type: StreamName; hold: Hold; offset: number; chunks: Uint8Array[]; bytes: number }
   | { type: "truncated"; hold: Hold; stream: StreamName };
 
 /**
- * Sends live output of all attempts in batches, one request at a time, so that each stream stays in order. The first
- * bytes of a stream go out at once; later ones gather a few milliseconds, and as long as a request is under way.
+ * Sends what all attempts say in batches, one request at a time, so that each stream stays in order. The first
+ * bytes of a stream go out at once; all else gathers a few milliseconds, and as long as a request is under way.
  * What waits is bounded by `streamLiveBytes` for each stream.
  */
 export class LiveEvents {
   readonly #send: (events: WireEvent[]) => Promise<void>;
   #pending: Pending[] = [];
   #state: "idle" | "scheduled" | "sending" = "idle";
+  #scheduledAtMs = 0;
   #cancelSchedule: () => void = () => {};
   #sending: ReadonlySet<string> = new Set();
   #batchEnd = Promise.withResolvers<void>();
@@ -31,6 +35,12 @@ export class LiveEvents {
   /** @param send delivers one batch, trying as long as it makes sense; its rejection drops the batch */
   constructor(send: (events: WireEvent[]) => Promise<void>) {
     this.#send = send;
+  }
+
+  /** The command of an attempt runs. To be said before its streams have a sink. */
+  running(hold: Hold): void {
+    this.#pending.push({ type: "running", hold });
+    this.#schedule(performance.now() + FIRST_WORD_MS);
   }
 
   /** The sink for one stream of one attempt. */
@@ -53,11 +63,11 @@ export class LiveEvents {
             });
           }
         }
-        this.#schedule(offset === 0);
+        this.#schedule(offset === 0 ? AT_ONCE : this.#gathered());
       },
       truncated: () => {
         this.#pending.push({ type: "truncated", hold, stream });
-        this.#schedule(false);
+        this.#schedule(this.#gathered());
       },
     };
   }
@@ -70,16 +80,22 @@ export class LiveEvents {
   /** Resolves once all that waits for the lease has been sent or dropped. */
   async flushed(leaseId: string): Promise<void> {
     while (this.#sending.has(leaseId) || this.#pending.some((pending) => pending.hold.lease_id === leaseId)) {
-      this.#schedule(true);
+      this.#schedule(AT_ONCE);
       await this.#batchEnd.promise;
     }
   }
 
-  #schedule(now: boolean): void {
-    if (this.#state === "sending" || (this.#state === "scheduled" && !now)) return;
+  /** When what came since the last batch has gathered. */
+  #gathered(): number {
+    return this.#lastSentAtMs + GATHER_MS;
+  }
+
+  #schedule(atMs: number): void {
+    if (this.#state === "sending" || (this.#state === "scheduled" && this.#scheduledAtMs <= atMs)) return;
     this.#cancelSchedule();
     this.#state = "scheduled";
-    const waitMs = now ? 0 : this.#lastSentAtMs + GATHER_MS - performance.now();
+    this.#scheduledAtMs = atMs;
+    const waitMs = atMs - performance.now();
     if (waitMs > 0) {
       const timer = setTimeout(() => this.#flush(), waitMs);
       this.#cancelSchedule = () => clearTimeout(timer);
@@ -107,7 +123,9 @@ export class LiveEvents {
     const batchEnd = this.#batchEnd;
     this.#batchEnd = Promise.withResolvers();
     batchEnd.resolve();
-    if (this.#pending.length > 0) this.#schedule(this.#pending.some((p) => "offset" in p && p.offset === 0));
+    if (this.#pending.length === 0) return;
+    const hasFirst = this.#pending.some((p) => p.type === "running" || ("offset" in p && p.offset === 0));
+    this.#schedule(hasFirst ? AT_ONCE : this.#gathered());
   }
 
   #takeBatch(): WireEvent[] {
@@ -122,8 +140,11 @@ export class LiveEvents {
   }
 }
 
+const AT_ONCE = Number.NEGATIVE_INFINITY;
+
 function toWireEvent(pending: Pending): WireEvent {
   const { lease_id, fence } = pending.hold;
+  if (pending.type === "running") return { type: "running", lease_id, fence };
   if (pending.type === "truncated") return { type: "truncated", lease_id, fence, stream: pending.stream };
   const data = Buffer.concat(pending.chunks).toString("base64");
   return { type: pending.type, lease_id, fence, offset: pending.offset, data };

@@ -48,17 +48,18 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
   const { lease, hold } = held;
   const tell = (event: Told) => parts.onEvent({ ...event, taskId: lease.task_id, leaseId: lease.lease_id });
   let folder: AttemptFolder | null = null;
-  let started = Promise.resolve();
-  const begin = () => (started = start(held, parts, tell));
+  const onRunning = () => {
+    parts.live.running(hold);
+    tell({ type: "running" });
+  };
   let destroyed: Promise<void> = Promise.resolve();
   let channel: ChannelRecord | null = null;
   try {
     folder = AttemptFolder.create(parts.attemptsDirectory, hold);
-    const ended = await endOf(held, folder, begin, parts);
+    const ended = await endOf(held, folder, onRunning, parts);
     ({ channel } = ended);
     destroyed = ended.destroyed.finally(freed);
     destroyed.catch(parts.onFailure);
-    await started;
     if (stopOf(held) === "lost") throw held.stopped.signal.reason;
     const finish = await signFinish(held, ended, parts);
     folder.writeFinish(finish);
@@ -81,24 +82,6 @@ type Told =
   | { type: "ended"; outcome: Outcome }
   | { type: "failed"; message: string };
 
-/** Tells the gateway that the command begins. A lease that is gone already stops the attempt. */
-function start(held: HeldLease, parts: RunParts, tell: (event: Told) => void): Promise<void> {
-  const { signal } = held.stopped;
-  const started = untilAnswered(() => parts.client.start(held.hold, signal), {
-    signal,
-    onFailure: parts.onFailure,
-  });
-  return started.then(
-    () => tell({ type: "running" }),
-    (error: unknown) => {
-      // Cancelled before it began: that too is an end to be told, and completing does not need the start.
-      if (stopOf(held) === "cancelled") return;
-      parts.leases.stop(held.lease.lease_id, "lost");
-      if (!isLeaseLost(error) && !signal.aborted) parts.onFailure(error);
-    },
-  );
-}
-
 /** How an attempt ended, with or without a sandbox. */
 type Ended = {
   imageDigest: Digest;
@@ -111,7 +94,7 @@ type Ended = {
 async function endOf(
   held: HeldLease,
   folder: AttemptFolder,
-  start: () => Promise<void>,
+  onRunning: () => void,
   parts: RunParts,
 ): Promise<Ended> {
   const image = await findImage(held.lease.spec.image, parts);
@@ -120,7 +103,7 @@ async function endOf(
       held,
       image.lower,
       folder,
-      start,
+      onRunning,
       parts,
     );
     return { imageDigest: image.digest, lived, channel, result, destroyed };

@@ -21,7 +21,7 @@ import { compileGlob } from "./glob.ts";
 import { type HeldLease, stopOf } from "./leases.ts";
 import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
-import { captureStream, type LiveSink } from "./output-stream.ts";
+import { captureStream } from "./output-stream.ts";
 import { planLaunch } from "./plan.ts";
 import { givenFirst } from "./replay/fast-forward.ts";
 import type { Replay } from "./replay/replay.ts";
@@ -69,13 +69,13 @@ export class Interrupted extends Error {
  * Rejects, with nothing left behind, where a fault of ours kept the command from its end (`Interrupted` where it had a
  * channel), and with the `Stop` where the attempt was stopped before there was a sandbox.
  * @param replay answers the command's calls in place of the world
- * @param start tells the gateway that the command runs; called with the launch. Live output is sent once it has resolved.
+ * @param onRunning called once the command runs, before anything that it puts out is sent
  */
 export async function runInSandbox(
   held: HeldLease,
   image: LaunchPlan["image"],
   folder: AttemptFolder,
-  start: () => Promise<void>,
+  onRunning: () => void,
   parts: SandboxParts,
   replay: Replay | null = null,
 ): Promise<Ran> {
@@ -126,9 +126,9 @@ export async function runInSandbox(
       environment: doors.channel.environment,
       free,
     });
-    const launching = parts.launcher.launch(doors.egress.agent.plan(plan));
-    const started = start();
-    const ran = await followSandbox(await launching, doors, held, folder, started, parts.live);
+    const sandbox = await parts.launcher.launch(doors.egress.agent.plan(plan));
+    onRunning();
+    const ran = await followSandbox(sandbox, doors, held, folder, parts.live);
     await doors.egress.agent.close();
     return { ...ran, channel: await closed(channel!, ran.destroyed, parts.closing) };
   } catch (error) {
@@ -168,7 +168,6 @@ async function followSandbox(
   { channel, egress }: { channel: Channel; egress: Egress },
   held: HeldLease,
   folder: AttemptFolder,
-  started: Promise<void>,
   live: SandboxParts["live"],
 ): Promise<Omit<Ran, "channel">> {
   const { signal } = held.stopped;
@@ -181,8 +180,7 @@ async function followSandbox(
   const cpu = SandboxCpu.open(sandbox.pid);
   channel.timings.watch(cpu);
   const record = new ProcessRecord(channel.log, channel.failures);
-  const sink = (stream: "stdout" | "stderr") =>
-    record.sink(stream, afterStart(live.sink(held.hold, stream), started));
+  const sink = (stream: "stdout" | "stderr") => record.sink(stream, live.sink(held.hold, stream));
   // Beside all else: until the proxy serves, connections wait at its listener.
   const serving = egress.agent.serve(sandbox.listeners);
   try {
@@ -261,22 +259,4 @@ async function allSettled<Parts extends readonly unknown[] | []>(parts: Parts) {
 function freeOnHost(asked: Resources, dataDirectory: string): Resources {
   const free = { ...asked, ...measureFree(dataDirectory) };
   return axisThatDoesNotFit(asked, free) === undefined ? asked : free;
-}
-
-/** Holds live output back until the gateway knows that the attempt runs, so that it comes after that event. */
-function afterStart(sink: LiveSink, started: Promise<void>): LiveSink {
-  let waiting: (() => void)[] | null = [];
-  started.then(
-    () => {
-      const calls = waiting!;
-      waiting = null;
-      for (const call of calls) call();
-    },
-    () => {}, // whoever awaits `started` ends the attempt
-  );
-  const pass = (call: () => void) => (waiting === null ? call() : void waiting.push(call));
-  return {
-    data: (offset, bytes) => pass(() => sink.data(offset, bytes)),
-    truncated: () => pass(() => sink.truncated()),
-  };
 }

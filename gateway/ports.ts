@@ -123,7 +123,7 @@ export type Store = MessageStore & {
   acquireLeases(executorId: ExecutorId, free: Resources, max: number): Promise<Lease[]>;
   renewLeases(executorId: ExecutorId, holds: Hold[]): Promise<RenewResponse>;
   listCancellations(executorId: ExecutorId): Promise<Hold[]>;
-  startLease(executorId: ExecutorId, hold: Hold): Promise<void>;
+  /** `running` is noted once, whatever comes again. */
   appendEvents(executorId: ExecutorId, events: EventsRequest["events"]): Promise<{ lost: LeaseId[] }>;
   findLease(executorId: ExecutorId, hold: Hold): Promise<HeldLease>;
   /**

@@ -68,13 +68,15 @@ export const CancellationsQuerySchema = z.strictObject({
 });
 export const CancellationsResponseSchema = z.object({ leases: z.array(HoldSchema) });
 
-export const StartRequestSchema = strict({ fence: FenceSchema });
-
-/** Live output, batched over the executor's leases. `offset` counts bytes of that stream in this attempt. */
+/**
+ * What running attempts say, batched over the executor's leases: first that the command runs, then its live output.
+ * `offset` counts bytes of that stream in this attempt.
+ */
 export const EventsRequestSchema = strict({
   events: z
     .array(
       z.discriminatedUnion("type", [
+        strict({ type: z.literal("running"), lease_id: LeaseIdSchema, fence: FenceSchema }),
         strict({
           type: z.enum(["stdout", "stderr"]),
           lease_id: LeaseIdSchema,

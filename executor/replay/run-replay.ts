@@ -182,7 +182,7 @@ export async function runReplay(
       held,
       await findImage(lease.spec.image),
       folder,
-      async () => {},
+      () => {},
       {
         ...{ channels, artifacts, dataDirectory: directory, closing: new AbortController().signal },
         launcher: {

@@ -13,13 +13,11 @@ import {
   type Lease,
   RenewRequestSchema,
   RenewResponseSchema,
-  StartRequestSchema,
 } from "#core/wire/leases.ts";
 import type { ExecutorCaller } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
-import { json, noContent } from "../reply.ts";
-import { holdOf, LeaseParams } from "./lease-ends.ts";
+import { json } from "../reply.ts";
 import { longPoll } from "./long-poll.ts";
 
 const QUEUE_POLL_MS = 1_000;
@@ -113,7 +111,7 @@ export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
       method: "post",
       path: "/v1/leases/events",
       tag,
-      summary: "Send live output",
+      summary: "Say that commands run, and send their live output",
       description:
         "A batch over all leases of the executor. Events of leases that are lost are refused, the others kept.",
       access,
@@ -122,25 +120,6 @@ export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
       responses: { 200: { description: "leases that were lost", body: EventsResponseSchema } },
     },
     async (c, { caller, body }) => json(c, await store.appendEvents(caller.executorId, body.events)),
-  );
-
-  serve(
-    app,
-    gateway,
-    {
-      method: "post",
-      path: "/v1/leases/{id}/start",
-      tag,
-      summary: "Say that the command runs",
-      access,
-      params: LeaseParams,
-      body: StartRequestSchema,
-      responses: { 204: { description: "noted", body: null } },
-    },
-    async (c, { caller, params, body }) => {
-      await store.startLease(caller.executorId, holdOf(params.id, body.fence));
-      return noContent(c);
-    },
   );
 
   return app;

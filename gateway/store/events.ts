@@ -15,12 +15,15 @@ type AppendRow = {
   task_id: TaskId;
   /** of the event before the first that was appended */
   seq_before: number;
+  /** The first of them is that the command runs. */
+  begins: boolean;
   at: Date;
 };
 
+type Output = Exclude<EventsRequest["events"][number], { type: "running" }>;
 type Call = { executorId: ExecutorId; events: EventsRequest["events"]; json: string };
 
-/** Appending live output. Those of one lease keep the order they came in. */
+/** Appending what attempts say as they run. What one lease says keeps the order it came in. */
 export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendEvents"> {
   const append = coalesce<Call, { lost: LeaseId[] }>({
     run: appendBatch,
@@ -31,17 +34,18 @@ export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendE
   async function appendBatch(calls: Call[]): Promise<{ lost: LeaseId[] }[]> {
     const rows = await sql.query<AppendRow>(APPEND, [`[${calls.map((call) => call.json).join(",")}]`]);
     const held = new Map(rows.map((row) => [`${row.executor_id} ${row.lease_id} ${row.fence}`, row]));
-    const told = new Map(rows.map((row) => [row, [] as TaskEvent[]]));
+    const told = new Map(rows.map((row) => [row, row.begins ? [running(row)] : []]));
     const lost = calls.map(({ executorId, events }) => {
       const refused = new Set<LeaseId>();
       for (const event of events) {
         const row = held.get(`${executorId} ${event.lease_id} ${event.fence}`);
         if (row === undefined) refused.add(event.lease_id as LeaseId);
-        else told.get(row)!.push(numbered(event, row, told.get(row)!.length + 1));
+        else if (event.type !== "running")
+          told.get(row)!.push(numbered(event, row, told.get(row)!.length + 1));
       }
       return { lost: [...refused] };
     });
-    for (const [row, events] of told) wake.notify(`task:${row.task_id}`, events);
+    for (const [row, events] of told) if (events.length > 0) wake.notify(`task:${row.task_id}`, events);
     return lost;
   }
 
@@ -54,14 +58,22 @@ export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendE
   };
 }
 
+function running({ seq_before, at, fence }: AppendRow): TaskEvent {
+  const state = { type: "state", state: "running", reason: null } as const;
+  return { seq: seq_before + 1, at: at.toISOString(), fence: Number(fence), ...state };
+}
+
 /** The event as `listEvents` has it from now on. */
-function numbered(event: EventsRequest["events"][number], row: AppendRow, place: number): TaskEvent {
+function numbered(event: Output, row: AppendRow, place: number): TaskEvent {
   const common = { seq: row.seq_before + place, at: row.at.toISOString(), fence: event.fence };
   if (event.type === "truncated") return { ...common, type: event.type, stream: event.stream };
   return { ...common, type: event.type, offset: event.offset, data: event.data };
 }
 
-/** Numbers are given out under the lease's row lock, so that readers never see one before those below it. */
+/**
+ * Numbers are given out under the lease's row lock, so that readers never see one before those below it. That the command
+ * runs comes before its output, and only once.
+ */
 const APPEND = `
 with clock as materialized (select dsec_now() as at),
 input as materialized (
@@ -71,13 +83,22 @@ input as materialized (
   ) with ordinality as i(executor_id, lease_id, fence, type, "offset", data, stream, place)
 ),
 wanted as materialized (
-  select executor_id, lease_id, fence, count(*)::int as count from input group by 1, 2, 3
+  select executor_id, lease_id, fence, (count(*) filter (where type <> 'running'))::int as count,
+         bool_or(type = 'running') as runs
+  from input group by 1, 2, 3
 ),
-held as materialized (${heldRows("h.id, h.task_id, i.executor_id, i.lease_id, i.fence, i.count", "wanted")}
+held as materialized (${heldRows(
+  "h.id, h.task_id, i.executor_id, i.lease_id, i.fence, i.count, i.runs and h.started_at is null as begins",
+  "wanted",
+)}
 ),
 grown as (
-  update leases l set last_seq = l.last_seq + (select h.count from held h where h.id = l.id)
-  where l.id = any (array(select h.id from held h))
+  update leases l set
+    last_seq = l.last_seq + h.count + h.begins::int,
+    started_at = case when h.begins then c.at else l.started_at end,
+    started_seq = case when h.begins then l.last_seq + 1 else l.started_seq end
+  from clock c, held h
+  where l.id = any (array(select id from held)) and h.id = l.id and h.count + h.begins::int > 0
   returning l.id, l.last_seq
 ),
 logged as (
@@ -86,6 +107,8 @@ logged as (
          i.fence, i."offset", i.data, i.stream
   from clock c cross join grown g join held h on h.id = g.id
   join input i on i.lease_id = h.lease_id and i.fence = h.fence and i.executor_id = h.executor_id
+  where i.type <> 'running'
 )
-select h.executor_id, h.lease_id, h.fence::text as fence, h.task_id, g.last_seq - h.count as seq_before, c.at
-from clock c cross join grown g join held h on h.id = g.id`;
+select h.executor_id, h.lease_id, h.fence::text as fence, h.task_id, h.begins, c.at,
+       g.last_seq - h.count - h.begins::int as seq_before
+from clock c cross join held h left join grown g on g.id = h.id`;

@@ -41,7 +41,7 @@ export function heldRows(columns: string, input = "input"): string {
   return `
   select ${columns} from (select * from ${input} order by lease_id) i
   cross join lateral (
-    select l.id, l.task_id, l.cancel_requested from leases l
+    select l.id, l.task_id, l.cancel_requested, l.started_at from leases l
     where l.id = i.lease_id and l.fence = i.fence and l.executor_id = i.executor_id and l.expires_at > dsec_now()
     for update of l
   ) h`;

@@ -1,4 +1,4 @@
-import type { Digest, ExecutorId, LeaseId, TaskId } from "#core/ids.ts";
+import type { Digest, ExecutorId, LeaseId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Hold, RenewResponse } from "#core/wire/leases.ts";
 import type { TaskSpec } from "#core/wire/tasks.ts";
@@ -9,14 +9,7 @@ import { column, rowsOf } from "./columns.ts";
 import { leaseEnder } from "./end-leases.ts";
 import { eventAppender } from "./events.ts";
 import { executorNotFound } from "./executors.ts";
-import {
-  heldRows,
-  type LeaseStanding,
-  refusal,
-  STANDING_COLUMNS,
-  standingFrom,
-  standings,
-} from "./judgement.ts";
+import { heldRows, type LeaseStanding, refusal, STANDING_COLUMNS, standingFrom } from "./judgement.ts";
 import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 
@@ -25,7 +18,6 @@ type LeaseMethods =
   | "expireLeases"
   | "renewLeases"
   | "listCancellations"
-  | "startLease"
   | "appendEvents"
   | "findLease"
   | "completeLease"
@@ -37,9 +29,8 @@ type Renewed = RenewResponse["leases"][number] & { draining: boolean };
 
 /** A lease from its grant to its end. */
 export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
-  const { sql, wake, leaseTtlMs = LIMITS.leaseTtlMs } = context;
+  const { sql, leaseTtlMs = LIMITS.leaseTtlMs } = context;
   const renew = coalesce<Held, Renewed>({ run: renewBatch, mayBePoisoned: isPoison });
-  const start = coalesce<Held, undefined>({ run: startBatch, mayBePoisoned: isPoison });
 
   async function renewBatch(holds: Held[]): Promise<(Renewed | Error)[]> {
     const rows = await sql.query<RenewRow>(RENEW, [...holdColumns(holds), leaseTtlMs]);
@@ -52,27 +43,6 @@ export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
         ? { state: "lost", lease_id, draining }
         : { state: "held", lease_id, ttl_ms: leaseTtlMs, cancel_requested, draining };
     });
-  }
-
-  async function startBatch(holds: Held[]): Promise<(undefined | Error)[]> {
-    const rows = await sql.query<StartRow>(START, holdColumns(holds));
-    for (const { place, task_id, seq, at } of rows) {
-      const { fence } = holds[place - 1]!.hold;
-      const running = { at: at.toISOString(), fence, type: "state", state: "running", reason: null } as const;
-      if (seq !== null) wake.notify(`task:${task_id}`, [{ seq, ...running }]);
-    }
-    // One that was started before is too: the answer was lost on its way.
-    const running = new Set(rows.map((row) => row.place));
-    if (running.size === holds.length) return holds.map(() => undefined);
-    const standings = await standingsOf(holds);
-    return holds.map(({ executorId, hold }, i) =>
-      running.has(i + 1) ? undefined : refusal(executorId, hold, standings.get(i + 1)),
-    );
-  }
-
-  async function standingsOf(holds: Held[]): Promise<Map<number, LeaseStanding & { place: number }>> {
-    const rows = await sql.query<LeaseStanding & { place: number }>(STANDINGS, holdColumns(holds));
-    return new Map(rows.map((row) => [row.place, row]));
   }
 
   const { expireLeases, ...ending } = leaseEnder(context);
@@ -97,8 +67,6 @@ export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
       );
       return rows.map((row) => ({ lease_id: row.lease_id, fence: Number(row.fence) }));
     },
-
-    startLease: (executorId, hold) => start({ executorId, hold }),
 
     async findLease(executorId, hold) {
       const [row] = await sql.query<LeaseStanding & { key_x: string }>(
@@ -147,8 +115,6 @@ function holdColumns(holds: Held[]): string[] {
   ];
 }
 
-/** `seq` and time of the start; no `seq` where it had started before. */
-type StartRow = { place: number; task_id: TaskId; seq: number | null; at: Date };
 type RenewRow = { place: number; cancel_requested: boolean | null; draining: boolean };
 
 const INPUT = `
@@ -166,15 +132,3 @@ renewed as (
 )
 select i.place::int as place, h.cancel_requested, x.draining
 from input i join executors x on x.id = i.executor_id left join held h using (place)`;
-
-const START = `
-with clock as materialized (select dsec_now() as at), ${INPUT}, ${HELD_ROWS},
-started as (
-  update leases l set started_at = (select at from clock), started_seq = l.last_seq + 1, last_seq = l.last_seq + 1
-  where l.id = any (array(select h.id from held h)) and l.started_at is null
-  returning l.id, l.started_seq
-)
-select h.place::int as place, h.task_id, s.started_seq as seq, c.at
-from clock c cross join held h left join started s on s.id = h.id`;
-
-const STANDINGS = standings(INPUT, "");

@@ -153,10 +153,10 @@ test("on the edge a task goes from submission to an output and an attestation th
   const [lease] = await acquire(token, 5_000);
   expect(lease?.task_id).toBe(task.id);
   expect(await textOf(await call(token, "GET", `/v1/artifacts/${artifact}`))).toBe("input");
-  await ok(token, "POST", `/v1/leases/${lease!.lease_id}/start`, { fence: lease!.fence });
   const { lease_id, fence } = lease!;
+  const running = { type: "running", lease_id, fence };
   const event = { type: "stdout", lease_id, fence, offset: 0, data: btoa("hello\n") };
-  await ok(token, "POST", "/v1/leases/events", { events: [event] });
+  await ok(token, "POST", "/v1/leases/events", { events: [running, event] });
   const output = new TextEncoder().encode('{"score":1}');
   const done = await finish(token, lease!, "hello\n", { "/work/output.json": output });
   expect(done).toMatchObject({ id: task.id, state: "succeeded" });

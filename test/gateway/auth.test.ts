@@ -42,7 +42,6 @@ const ACCESS: Record<string, (Scope | "executor")[]> = {
   "GET /v1/leases/{id}/receipts": ["executor"],
   "POST /v1/leases/{id}/proxy": ["executor"],
   "POST /v1/calls": ["executor"],
-  "POST /v1/leases/{id}/start": ["executor"],
   "PUT /v1/leases/{id}/blobs/{digest}": ["executor"],
   "POST /v1/leases/{id}/complete": ["executor"],
   "POST /v1/leases/{id}/trace": ["executor"],

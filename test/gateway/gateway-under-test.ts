@@ -210,7 +210,8 @@ export class ExecutorClient extends Client {
   }
 
   async start(lease: Lease): Promise<void> {
-    await this.ok("POST", `/v1/leases/${lease.lease_id}/start`, { fence: lease.fence });
+    const { lease_id, fence } = lease;
+    await this.ok("POST", "/v1/leases/events", { events: [{ type: "running", lease_id, fence }] });
   }
 
   async print(lease: Lease, text: string, offset = 0): Promise<void> {

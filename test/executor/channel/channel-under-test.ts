@@ -127,7 +127,7 @@ export class ChannelRig implements AsyncDisposable {
     );
     if (lease?.task_id !== task.id) throw new Error(`${task.id} was not the one that was leased`);
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
-    await this.gateway.start(hold, AbortSignal.timeout(10_000));
+    await this.gateway.sendEvents([{ type: "running", ...hold }], AbortSignal.timeout(10_000));
     return lease;
   }
 

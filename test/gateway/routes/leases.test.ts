@@ -131,7 +131,6 @@ test("an executor cannot write with a stale fence, with another's lease, or with
   const evidence = await executor.identity.sendEvidence(executor.evidence(lease, result));
   const digest = await sha256("late");
   const writes: [string, string, (fence: number) => unknown][] = [
-    ["POST", `${path}/start`, (fence) => ({ fence })],
     ["POST", `${path}/complete`, (fence) => ({ fence, result, evidence })],
     ["POST", `${path}/fail`, (fence) => ({ fence, message: "x", evidence: null })],
     ["POST", `${path}/fail`, (fence) => ({ fence, message: "x", evidence })],

@@ -4,6 +4,7 @@ import type { TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { column } from "#gateway/store/columns.ts";
 import {
+  begin,
   claim,
   complete,
   emptyQueue,
@@ -49,7 +50,7 @@ onBothDatabases((context) => {
 
     const first = await claim(store, executorId);
     await say(first);
-    await store.startLease(executorId, holdOf(first));
+    await begin(store, executorId, first);
     await say(first);
     const attempt = ["queued", "leased", "stdout", "running", "stdout"];
     const held = await expected(attempt);
@@ -59,7 +60,7 @@ onBothDatabases((context) => {
 
     await shiftClock(sql, LIMITS.retryBackoffBaseMs + 100);
     const second = await claim(store, executorId);
-    await store.startLease(executorId, holdOf(second));
+    await begin(store, executorId, second);
     await say(second);
     const again = await expected([...attempt, "queued", "leased", "running", "stdout"]);
     await complete(store, executorId, second);
@@ -115,7 +116,7 @@ onBothDatabases((context) => {
     await store.failLease(executorId, holdOf(await claim(store, executorId)), LAUNCH_FAILED, null);
     await submitMany(store, keyId, 4);
     const leases = await store.acquireLeases(executorId, ROOMY, 3);
-    await store.startLease(executorId, holdOf(leases[1]!));
+    await begin(store, executorId, leases[1]!);
     await complete(store, executorId, leases[2]!);
     const after = await store.countTasks();
     const grown = Object.entries(after).map(([state, count]) => [state, count - before[state as "queued"]]);

@@ -6,6 +6,7 @@ import { toWire } from "#core/wire/common.ts";
 import type { TaskEvent } from "#core/wire/tasks.ts";
 import {
   attestationOf,
+  begin,
   claim,
   complete,
   emptyQueue,
@@ -42,7 +43,7 @@ onBothDatabases((context) => {
       ttl_ms: LIMITS.leaseTtlMs,
       spec: task.spec,
     });
-    await store.startLease(executorId, holdOf(lease));
+    await begin(store, executorId, lease);
     const chunk = { type: "stdout" as const, ...holdOf(lease), offset: 0, data: "aGVsbG8=" };
     await store.appendEvents(executorId, [chunk, { type: "truncated", ...holdOf(lease), stream: "stdout" }]);
     const done = await complete(store, executorId, lease);
@@ -206,9 +207,9 @@ onBothDatabases((context) => {
     const [keyId, first, second] = [await newKey(store), await newExecutor(store), await newExecutor(store)];
     const { task } = await submit(store, keyId);
     const stale = await claim(store, first);
-    await store.startLease(first, holdOf(stale));
+    await begin(store, first, stale);
     await shiftClock(sql, AFTER_LEASE_MS);
-    await expect(store.startLease(first, holdOf(stale))).rejects.toMatchObject({ code: "LEASE_EXPIRED" });
+    expect(await begin(store, first, stale)).toEqual({ lost: [stale.lease_id] });
     expect(await store.expireLeases()).toBe(1);
     await expect(complete(store, first, stale)).rejects.toMatchObject({ code: "LEASE_EXPIRED" });
     await shiftClock(sql, AFTER_LEASE_MS + 1_000);
@@ -218,7 +219,7 @@ onBothDatabases((context) => {
     const hold = holdOf(stale);
     const event = { type: "stdout" as const, ...hold, offset: 0, data: "" };
     const fenced = { code: "LEASE_FENCED", details: { current_fence: 2 } };
-    await expect(store.startLease(first, hold)).rejects.toMatchObject(fenced);
+    expect(await begin(store, first, stale)).toEqual({ lost: [hold.lease_id] });
     await expect(complete(store, first, stale)).rejects.toMatchObject(fenced);
     await expect(store.failLease(first, hold, LAUNCH_FAILED, null)).rejects.toMatchObject(fenced);
     await expect(store.releaseLease(first, hold)).rejects.toMatchObject(fenced);
@@ -254,7 +255,7 @@ onBothDatabases((context) => {
     const gone = { code: "LEASE_NOT_FOUND" };
     await expect(complete(store, thief, lease)).rejects.toMatchObject(gone);
     await expect(store.findLease(thief, holdOf(lease))).rejects.toMatchObject(gone);
-    await expect(store.startLease(thief, holdOf(lease))).rejects.toMatchObject(gone);
+    expect(await begin(store, thief, lease)).toEqual({ lost: [lease.lease_id] });
     expect((await store.renewLeases(thief, [holdOf(lease)])).leases[0]?.state).toBe("lost");
     const unknown = { ...lease, lease_id: newId("lease") };
     await expect(complete(store, holder, unknown)).rejects.toMatchObject(gone);
@@ -302,7 +303,7 @@ onBothDatabases((context) => {
     const [keyId, executorId] = [await newKey(store), await newExecutor(store)];
     await submit(store, keyId);
     const lease = await claim(store, executorId);
-    await Promise.all([1, 2, 3].map(() => store.startLease(executorId, holdOf(lease))));
+    await Promise.all([1, 2, 3].map(() => begin(store, executorId, lease)));
     expect(await history(store, lease.task_id)).toEqual(["queued", "leased", "running"]);
   });
 
@@ -421,7 +422,7 @@ onBothDatabases((context) => {
     for (let i = 1; i <= 20; i++) {
       const lease = await claim(store, executorId);
       expect(lease).toMatchObject({ attempt: 1, fence: i });
-      await store.startLease(executorId, holdOf(lease));
+      await begin(store, executorId, lease);
       expect((await store.releaseLease(executorId, holdOf(lease))).attempts).toBe(0);
       expect((await store.releaseLease(executorId, holdOf(lease))).state).toBe("queued");
     }
@@ -459,28 +460,29 @@ onBothDatabases((context) => {
   test("what is told to followers is what is stored, with its numbers", async () => {
     const { store, wake } = context;
     const [keyId, executorId] = [await newKey(store), await newExecutor(store)];
-    await submitMany(store, keyId, 2);
+    const ids = await submitMany(store, keyId, 2);
+    const told = ids.map(() => [] as TaskEvent[]);
+    const unfollow = ids.map((id, i) => wake.follow(`task:${id}`, (events) => void told[i]!.push(...events)));
     const leases = await store.acquireLeases(executorId, ROOMY, 2);
-    const told = leases.map(() => [] as TaskEvent[]);
-    const unfollow = leases.map((lease, i) =>
-      wake.follow(`task:${lease.task_id as TaskId}`, (events) => void told[i]!.push(...events)),
-    );
-    await Promise.all(leases.map((lease) => store.startLease(executorId, holdOf(lease))));
-    await store.startLease(executorId, holdOf(leases[0]!)); // again: nothing new to tell
-    const events = Array.from({ length: 10 }, (_, i) => {
+    const output = Array.from({ length: 10 }, (_, i) => {
       const hold = holdOf(leases[i % 2]!);
       return i < 8
         ? { type: "stdout" as const, ...hold, offset: i, data: btoa(`${i}`) }
         : { type: "truncated" as const, ...hold, stream: "stdout" as const };
     });
+    await begin(store, executorId, leases[0]!);
+    await begin(store, executorId, leases[0]!); // again: nothing new to tell
+    // The other's command begins with what it puts out.
+    const running = leases.map((lease) => ({ type: "running" as const, ...holdOf(lease) }));
     await Promise.all([
-      store.appendEvents(executorId, events.slice(0, 4)),
-      store.appendEvents(executorId, events.slice(4)),
+      store.appendEvents(executorId, [...running, ...output.slice(0, 4)]),
+      store.appendEvents(executorId, output.slice(4)),
     ]);
+    for (const lease of leases) await complete(store, executorId, lease);
     for (const stop of unfollow) stop();
-    for (const [i, lease] of leases.entries()) {
-      expect(told[i]).toEqual(await store.listEvents(lease.task_id as TaskId, 2, 1000));
-      expect(told[i]).toHaveLength(6);
+    for (const [i, id] of ids.entries()) {
+      expect(told[i]).toEqual(await store.listEvents(id, 1, 1000));
+      expect(told[i]).toHaveLength(8);
     }
   });
 

@@ -7,6 +7,7 @@ import type { Lease } from "#core/wire/leases.ts";
 import type { Context } from "./support.ts";
 import {
   attestationOf,
+  begin,
   history,
   holdOf,
   LAUNCH_FAILED,
@@ -96,7 +97,7 @@ async function act(world: World): Promise<void> {
     case 5:
       return acquire(world, world.executors[pick(3)]!);
     case 6:
-      return void (held && (await attempt(() => store.startLease(held.executorId, holdOf(held.lease)))));
+      return void (held && (await attempt(() => begin(store, held.executorId, held.lease))));
     case 7:
     case 8:
       return void (held && (await complete(world, held)));

@@ -130,6 +130,10 @@ export async function emptyQueue({ sql }: Context): Promise<void> {
   );
 }
 
+/** Says that the command of a lease runs. */
+export const begin = (store: Store, executorId: ExecutorId, lease: Lease) =>
+  store.appendEvents(executorId, [{ type: "running", ...holdOf(lease) }]);
+
 export const holdOf = ({ lease_id, fence }: Lease): Hold => ({ lease_id, fence });
 
 export const EXITED: Outcome = { reason: "exited", exit_code: 0, signal: null, message: null };

@@ -2,6 +2,7 @@ import { beforeEach, expect, test } from "vitest";
 import { type Digest, newId, type TaskId } from "#core/ids.ts";
 import { TaskSpecSchema } from "#core/wire/tasks.ts";
 import {
+  begin,
   claim,
   complete,
   emptyQueue,
@@ -113,7 +114,7 @@ onBothDatabases((context) => {
 
     await submit(store, keyId);
     const lease = await claim(store, executorId);
-    await store.startLease(executorId, holdOf(lease));
+    await begin(store, executorId, lease);
     const held = await store.cancelTask(lease.task_id as TaskId, keyId);
     expect(held).toMatchObject({ state: "running", cancel_requested: true });
     expect(await store.listCancellations(executorId)).toEqual([holdOf(lease)]);
