@@ -9,7 +9,7 @@ import { LIMITS } from "#core/limits.ts";
 /** Artifacts that no running task uses are removed, least recently used first, above this. */
 const KEPT_BYTES = 8 * 1024 * 1024 * 1024;
 
-export type FetchArtifact = (digest: Digest, signal: AbortSignal) => Promise<ReadableStream<Uint8Array>>;
+export type FetchArtifact = (digest: Digest, signal: AbortSignal) => Promise<AsyncIterable<Uint8Array>>;
 
 /**
  * Input artifacts on this host, each once, as read-only files named by digest. A file appears under its name only
@@ -134,7 +134,7 @@ export class ArtifactCache {
 const MODE = 0o555;
 
 async function writeHashed(
-  body: ReadableStream<Uint8Array>,
+  body: AsyncIterable<Uint8Array>,
   path: string,
   digest: Digest,
   signal: AbortSignal,

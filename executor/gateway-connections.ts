@@ -12,8 +12,8 @@ export type GatewayAnswer = {
 };
 
 /**
- * Kept connections to one gateway, for the request that executors make most: what fetch makes around each (Request,
- * Response, Headers, signals, web streams) takes several times as long as the request.
+ * Kept connections to one gateway: what fetch makes around each request (Request, Response, Headers, signals, web
+ * streams) takes several times as long as the request.
  */
 export class GatewayConnections {
   readonly #origin: string;
@@ -30,10 +30,11 @@ export class GatewayConnections {
    * Rejects, as reading the body does, with the signal's reason, with a TimeoutError where the whole exchange takes
    * longer than `timeoutMs`, or with what broke the connection. The request is made once, whatever happens.
    */
-  post(
+  request(
+    method: "GET" | "POST" | "PUT",
     path: string,
     headers: Record<string, string>,
-    content: Blob | Uint8Array,
+    content: Blob | Uint8Array | string | null,
     { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
   ): Promise<GatewayAnswer> {
     // Nothing is said of time by the pool: a call's answer may be silent for as long as the call may take.
@@ -97,17 +98,16 @@ export class GatewayConnections {
         reject(signal.reason);
         return;
       }
-      const isBytes = content instanceof Uint8Array;
-      pool.dispatch(
-        {
-          method: "POST",
-          path: this.#prefix + path,
-          headers: isBytes ? headers : { ...headers, "content-length": String(content.size) },
-          // A Blob of the executor's lies in a file: undici itself would read it into memory whole.
-          body: isBytes ? content : Readable.fromWeb(content.stream() as never),
-        },
-        handler,
-      );
+      const target = { method, path: this.#prefix + path };
+      // A Blob of the executor's lies in a file: undici itself would read it into memory whole.
+      const sent =
+        content instanceof Blob
+          ? {
+              headers: { ...headers, "content-length": String(content.size) },
+              body: Readable.fromWeb(content.stream() as never),
+            }
+          : { headers, body: content };
+      pool.dispatch({ ...target, ...sent }, handler);
     });
   }
 }

@@ -3,7 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DsecError } from "#core/errors.ts";
-import { type Fetch, GatewayClient, isLeaseLost } from "#executor/gateway-client.ts";
+import type { Fetch } from "#executor/gateway-calls.ts";
+import { GatewayClient, isLeaseLost } from "#executor/gateway-client.ts";
 import { type Identity, openIdentity } from "#executor/identity.ts";
 import { backoffMs, isPassing, untilAnswered } from "#executor/retry.ts";
 import { CAPACITY, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
@@ -62,7 +63,7 @@ test("writes for a lease that nobody holds are told apart from an outage", async
   const client = clientOver(direct);
   await client.enrol(token, { ...ENROL, public_key: identity.publicKey });
   const hold = { lease_id: `lease_${"0".repeat(26)}`, fence: 1 };
-  const error = await client.start(hold, live).catch((e: unknown) => e);
+  const error = await client.release(hold, live).catch((e: unknown) => e);
   expect(isLeaseLost(error)).toBe(true);
   expect(isPassing(error)).toBe(false);
 });

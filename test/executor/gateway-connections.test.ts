@@ -37,7 +37,7 @@ test("requests follow each other on kept connections, below the gateway's own pa
     response.setHeader("X-Path", request.url!);
   }, "/dsec/");
   for (let i = 0; i < 10; i++) {
-    const answer = await connections.post("/v1/x", { authorization: "Bearer t" }, BYTES, live);
+    const answer = await connections.request("POST", "/v1/x", { authorization: "Bearer t" }, BYTES, live);
     expect([
       answer.status,
       answer.header("x-kind"),
@@ -58,7 +58,7 @@ test("content that lies in a file has its length, and comes whole", async () => 
     let bytes = 0;
     request.on("data", (part: Buffer) => (bytes += part.length)).on("end", () => response.end(String(bytes)));
   });
-  const answer = await connections.post("/", {}, content, live);
+  const answer = await connections.request("POST", "/", {}, content, live);
   expect(await textOf(answer.body)).toBe(String(content.size));
   expect(announced).toBe(String(content.size));
 });
@@ -71,20 +71,22 @@ test("whoever leaves before the answer or within it closes the connection, and i
   });
   const reason = new Error("enough");
   const early = new AbortController();
-  const waiting = connections.post("/silent", {}, BYTES, { ...live, signal: early.signal });
+  const waiting = connections.request("POST", "/silent", {}, BYTES, { ...live, signal: early.signal });
   setTimeout(() => early.abort(reason), 50);
   await expect(waiting).rejects.toBe(reason);
   await expect.poll(() => closed).toBe(1);
 
   const late = new AbortController();
-  const answer = await connections.post("/begun", {}, BYTES, { ...live, signal: late.signal });
+  const answer = await connections.request("POST", "/begun", {}, BYTES, { ...live, signal: late.signal });
   setTimeout(() => late.abort(reason), 50);
   await expect(textOf(answer.body)).rejects.toBe(reason);
   await expect.poll(() => closed).toBe(2);
 
-  await expect(connections.post("/", {}, BYTES, { ...live, signal: early.signal })).rejects.toBe(reason);
+  await expect(connections.request("POST", "/", {}, BYTES, { ...live, signal: early.signal })).rejects.toBe(
+    reason,
+  );
 
-  const third = await connections.post("/begun", {}, BYTES, live);
+  const third = await connections.request("POST", "/begun", {}, BYTES, live);
   for await (const _ of third.body) break;
   await expect.poll(() => closed).toBe(3);
 });
@@ -94,10 +96,10 @@ test("an exchange that takes too long ends, whether or not it has begun", async 
     if (request.url === "/begun") response.write("begun");
   });
   const hurried = { ...live, timeoutMs: 200 };
-  await expect(connections.post("/silent", {}, BYTES, hurried)).rejects.toMatchObject({
+  await expect(connections.request("POST", "/silent", {}, BYTES, hurried)).rejects.toMatchObject({
     name: "TimeoutError",
   });
-  const answer = await connections.post("/begun", {}, BYTES, hurried);
+  const answer = await connections.request("POST", "/begun", {}, BYTES, hurried);
   await expect(textOf(answer.body)).rejects.toMatchObject({ name: "TimeoutError" });
 });
 
@@ -106,12 +108,14 @@ test("an answer that breaks off is no whole answer, and a gateway that is away i
     response.write("begun");
     setTimeout(() => response.destroy(), 50);
   });
-  const answer = await connections.post("/", {}, BYTES, live);
+  const answer = await connections.request("POST", "/", {}, BYTES, live);
   await expect(textOf(answer.body)).rejects.toThrow();
   server!.closeAllConnections();
   await new Promise((resolve) => server!.close(resolve));
   server = null;
-  await expect(connections.post("/", {}, BYTES, live)).rejects.toMatchObject({ code: "ECONNREFUSED" });
+  await expect(connections.request("POST", "/", {}, BYTES, live)).rejects.toMatchObject({
+    code: "ECONNREFUSED",
+  });
 });
 
 test("whoever does not read makes the gateway wait", async () => {
@@ -123,7 +127,7 @@ test("whoever does not read makes the gateway wait", async () => {
       if (!response.write(piece)) await Promise.race([once(response, "drain"), once(response, "close")]);
     }
   });
-  const { body } = await connections.post("/", {}, BYTES, live);
+  const { body } = await connections.request("POST", "/", {}, BYTES, live);
   const pieces = body[Symbol.asyncIterator]();
   await pieces.next();
   await expect
