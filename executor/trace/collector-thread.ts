@@ -13,8 +13,9 @@ import { tracePathOf } from "./paths.ts";
 import { type CollectorMessage, type CollectorSetup, type Opening, RECORD } from "./protocol.ts";
 
 const FLUSH_BYTES = 256 * 1024;
-const FLUSH_MS = 250;
-/** While something is held it will be flushed in a moment anyway; until then this much may gather in the ring. */
+/** Events are on disk after twice this at most: so long in the ring, and so long held to be compressed together. */
+const FLUSH_MS = 125;
+/** Nobody is in haste for events: a thread that is woken for each takes the processor from the sandbox that they are of. */
 const GATHER_BYTES = 256 * 1024;
 const BATCH_BYTES = 8 * 1024 * 1024;
 
@@ -116,8 +117,7 @@ try {
 function collect(): boolean {
   const held = [...open.values()].filter((recorded) => recorded.dueAtMs < Number.POSITIVE_INFINITY);
   const dueAtMs = Math.min(...held.map((recorded) => recorded.dueAtMs));
-  if (held.length === 0) ring.wait(1, FLUSH_MS);
-  else ring.wait(GATHER_BYTES, dueAtMs - performance.now());
+  ring.wait(GATHER_BYTES, Math.min(FLUSH_MS, dueAtMs - performance.now()));
   const nowMs = performance.now();
   for (const recorded of held) if (recorded.dueAtMs <= nowMs) recorded.flush(nowMs);
   for (const record of ring.drain()) {
