@@ -9,6 +9,8 @@
  * - graphile-worker: `addJob`, then its own runner at concurrency 64 (it has no public call that claims one job);
  *   a cycle ends with its `job:complete`; it deletes completed jobs.
  *
+ * A claim of ours does not wait until it is on the disk, which its design allows (docs/decisions/0003); theirs do.
+ *
  * A claim is one call that claims 500 jobs of a queue that was filled and vacuumed before, by one claimer, with nothing
  * completed meanwhile, in turns of one claim each; the figure is that of the median claim:
  * - ours: `acquireLeases(…, 500)`, each for another executor;

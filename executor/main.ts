@@ -308,6 +308,12 @@ class RunningExecutor implements Executor {
   }
 
   #onLease(lease: Lease, askedAtMs: number): void {
+    const { lease_id: leaseId, fence, ttl_ms: ttlMs } = lease;
+    if (this.#leases.get(leaseId)?.hold.fence === fence) {
+      // The database lost the grant with its machine, and has made it again: it is the attempt that runs here.
+      this.#leases.renewed(leaseId, ttlMs, askedAtMs);
+      return;
+    }
     const held = this.#leases.add(lease, askedAtMs);
     const attempt = this.#run(held)
       .catch(this.#parts.onFailure)

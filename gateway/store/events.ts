@@ -72,10 +72,10 @@ function numbered(event: Output, row: AppendRow, place: number): TaskEvent {
 
 /**
  * Numbers are given out under the lease's row lock, so that readers never see one before those below it. That the command
- * runs comes before its output, and only once.
+ * runs comes before its output, and only once. Nobody waits for the disk: with the machine, live output may be lost.
  */
 const APPEND = `
-with clock as materialized (select dsec_now() as at),
+with clock as materialized (select dsec_now() as at, set_config('synchronous_commit', 'off', true)),
 input as materialized (
   select * from rows from (
     jsonb_to_recordset($1::text::jsonb) as (

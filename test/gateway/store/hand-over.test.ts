@@ -106,6 +106,32 @@ onBothDatabases((context) => {
     }
   });
 
+  test("a claim that the machine lost is made again, and its first holder can do nothing", async () => {
+    const { store, sql } = context;
+    const [keyId, first, second] = [await newKey(store), await newExecutor(store), await newExecutor(store)];
+    const { task } = await submit(store, keyId);
+    await sql.query("create table saved as table queue");
+    try {
+      const lost = await claim(store, first);
+      await begin(store, first, lost);
+      // As after a recovery: a claim and what followed it are not waited for until they are on the disk.
+      await sql.query("delete from leases");
+      await sql.query("delete from holdings");
+      await sql.query("insert into queue table saved");
+      const again = await claim(store, second);
+      expect(again).toEqual({ ...lost, expires_at: again.expires_at });
+      const gone = { code: "LEASE_NOT_FOUND" };
+      expect(await begin(store, first, lost)).toEqual({ lost: [lost.lease_id] });
+      await expect(store.findLease(first, holdOf(lost))).rejects.toMatchObject(gone);
+      await expect(complete(store, first, lost)).rejects.toMatchObject(gone);
+      expect((await store.renewLeases(first, [holdOf(lost)])).leases[0]?.state).toBe("lost");
+      await complete(store, second, again);
+      expect(await history(store, task.id)).toEqual(["queued", "leased", "succeeded: exited"]);
+    } finally {
+      await sql.query("drop table saved");
+    }
+  });
+
   test("each end is counted in its state, whatever led to it", async () => {
     const { store } = context;
     const before = await store.countTasks();
