@@ -7,7 +7,7 @@ import type { TaskRequest } from "#core/wire/tasks.ts";
 
 /** What a config module may set of a task. */
 const MEMBERS = [
-  ...["tools", "policy", "tool_timeout_ms", "plan_step_timeout_ms", "job", "memory"],
+  ...["tools", "policy", "tool_timeout_ms", "plan_step_timeout_ms", "job", "channels", "memory"],
   ...["env", "outputs", "resources", "timeout_ms", "labels", "retries", "trace"],
 ] as const;
 type Trace = TaskRequest["trace"];

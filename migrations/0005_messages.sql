@@ -5,6 +5,7 @@ CREATE TABLE "channel_messages" (
 	"send_key" text NOT NULL,
 	"at" timestamp with time zone NOT NULL,
 	"size_bytes" integer NOT NULL,
+	"digest" text NOT NULL,
 	"body" text,
 	CONSTRAINT "channel_messages_channel_id_id_pk" PRIMARY KEY("channel_id","id")
 );
@@ -123,17 +124,18 @@ as $$
 declare
   open record;
   before record;
+  its_digest text := encode(sha256(convert_to(text_, 'UTF8')), 'hex');
 begin
   select o.task, o.channel into open
   from dsec_open_channel(executor, lease, lease_fence, channel_name, channels_max, messages_max) o;
   channel_id := (open.channel).id;
   outcome := case when open.task is null then 'lost' when channel_id is null then 'no_room' end;
   if outcome is not null then return; end if;
-  select m.id, m.body into before from channel_messages m
+  select m.id, m.digest into before from channel_messages m
   where m.channel_id = (open.channel).id and m.sender = open.task and m.send_key = name;
   if found then
     message := before.id;
-    outcome := case when before.body <> text_ then 'reused' else 'sent' end;
+    outcome := case when before.digest = its_digest then 'sent' else 'reused' end;
     return;
   end if;
   if (open.channel).schema is distinct from judged_by then
@@ -150,8 +152,8 @@ begin
   end if;
   outcome := 'sent';
   message := (open.channel).last_id + 1;
-  insert into channel_messages (channel_id, id, sender, send_key, at, size_bytes, body)
-  values (channel_id, message, open.task, name, dsec_now(), size, text_);
+  insert into channel_messages (channel_id, id, sender, send_key, at, size_bytes, digest, body)
+  values (channel_id, message, open.task, name, dsec_now(), size, its_digest, text_);
   update channels c set last_id = message, messages = c.messages + 1, bytes = c.bytes + size where c.id = (open.channel).id;
 end
 $$;

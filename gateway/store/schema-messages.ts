@@ -36,7 +36,9 @@ export const channelMessages = pgTable(
     sendKey: text("send_key").notNull(),
     at: time("at").notNull(),
     sizeBytes: integer("size_bytes").notNull(),
-    /** JSON text; null once it is gone, when its row only keeps the name. */
+    /** SHA-256 of the body, in hexadecimal. */
+    digest: text("digest").notNull(),
+    /** JSON text; null once it is gone, when its row only keeps name and digest. */
     body: text("body"),
   },
   (table) => [

@@ -80,6 +80,9 @@ onBothDatabases((context) => {
     expect(await reader!.ids()).toEqual([1, 2, 3]);
     await reader!.acknowledge(3);
     expect(await sender!.send("once", { key: "a" })).toBe(1);
+    await expect(sender!.send("otherwise", { key: "a" })).rejects.toMatchObject({
+      code: "IDEMPOTENCY_KEY_REUSED",
+    });
     expect(await reader!.ids()).toEqual([]);
   });
 
