@@ -110,7 +110,11 @@ dsec-tool exec --tool act --input '{"n":3}'
     {
       tools: [
         ...tools()!,
-        { name: "worker", kind: "exec", command: ["sh", "-c", `curl -s --noproxy '' -d inner ${url}/act; sleep 60`] },
+        {
+          name: "worker",
+          kind: "exec",
+          command: ["sh", "-c", `curl -s --noproxy '' -d inner ${url}/act; sleep 60`],
+        },
       ],
     },
   );
@@ -136,6 +140,15 @@ ${WAIT}
 test("a task that keeps no answers cannot ask to be given them again", async () => {
   const request = { command: ["true"], fast_forward: true, trace: { level: "error_only" as const } };
   await expect(rig.submit(request)).rejects.toThrow(/fast_forward.*needs trace.level full/);
+});
+
+test("a task goes on from no recording that its key has not uploaded, and not without fast_forward", async () => {
+  const continues = { trace: `sha256:${"0".repeat(64)}` };
+  const request = { command: ["true"], continues, fast_forward: true };
+  await expect(rig.submit(request)).rejects.toThrow(/ARTIFACT_NOT_FOUND.*sha256:0000/);
+  await expect(rig.submit({ ...request, fast_forward: false })).rejects.toThrow(
+    /continues.*needs fast_forward/,
+  );
 });
 
 test("an agent that only looked goes on live where it does otherwise", async () => {
