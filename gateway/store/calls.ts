@@ -198,23 +198,13 @@ const ANSWER = `
 select i.place::int as place, h.place is not null as held, d.digest is not null as taken
 from input i left join held h using (place) left join done d on d.digest = i.digest`;
 
-/**
- * A call that is made at once waits for no disk: its receipt's commit, later in the same log, takes this one along. A
- * database machine that loses power in between forgets the call, as if the gateway had died within it. No other crash does.
- * @param made of SQL, whether every call of the statement is such a one
- */
-const unhurried = (made: string) => `(
-  select set_config('synchronous_commit',
-    case when ${made} then 'off' else current_setting('synchronous_commit') end, true)
-) unhurried`;
-
 const RECORD = `
 with ${INPUT}, ${HELD},
 done as (
   insert into calls (task_id, fence, seq, digest, used_at, deadline_at)
   select h.task_id, h.fence, h.seq, h.digest, case when h.used then dsec_now() end,
     dsec_now() + h.deadline_ms * interval '1 ms'
-  from held h cross join ${unhurried("(select bool_and(used) from input)")} order by h.task_id, h.fence, h.seq
+  from held h order by h.task_id, h.fence, h.seq
   on conflict do nothing
   returning digest
 )${ANSWER}`;
@@ -223,8 +213,7 @@ const RECORD_ALONE = `
 insert into calls (task_id, fence, seq, digest, used_at, deadline_at)
 select l.task_id, l.fence, $4::int, $5, case when $7::boolean then dsec_now() end,
   dsec_now() + $6::bigint * interval '1 ms'
-from leases l cross join ${unhurried("$7::boolean")}
-where l.id = $2 and l.fence = $3::bigint and l.executor_id = $1 and l.expires_at > dsec_now()
+from leases l where l.id = $2 and l.fence = $3::bigint and l.executor_id = $1 and l.expires_at > dsec_now()
 on conflict do nothing returning 1`;
 
 const USE = `
