@@ -39,8 +39,14 @@ export async function followTask(
   // the command would be killed by SIGPIPE, so its task is cancelled
   writer?.broken.addEventListener("abort", cancel, { once: true });
   const passOn = async (task: string) => {
-    for await (const event of client.tasks.events(task, { signal: following.signal })) {
-      await writer?.event(event);
+    try {
+      for await (const event of client.tasks.events(task, { signal: following.signal })) {
+        await writer?.event(event);
+      }
+    } catch (cause) {
+      if (!(cause instanceof DsecError)) throw cause;
+      const way = `${task} is not cancelled by that; follow it once the gateway answers: dsec task logs ${task}`;
+      throw new DsecError(cause.code, `${cause.message}; ${way}`, { cause });
     }
   };
 
