@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { createReadStream, lstatSync, readdirSync, readFileSync } from "node:fs";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { decodeProtectedHeader } from "jose";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { digestOf, parseJson } from "#core/json.ts";
@@ -52,26 +52,40 @@ export async function verify(
     });
     return { state: "verified", target, claims, explanation, files: matched.map(({ path }) => path) };
   } catch (error) {
-    if (!(error instanceof DsecError)) throw error;
-    return { state: "refused", target, code: error.code, message: error.message };
+    return refusal(target, error);
   }
 }
 
-/** A folder with an attestation: the attestation, and every other regular file in it is one of its outputs. */
+function refusal(target: string, error: unknown): Verification {
+  if (!(error instanceof DsecError)) throw error;
+  return { state: "refused", target, code: error.code, message: error.message };
+}
+
+/**
+ * A folder with an attestation, where every other file is one of its outputs, but for keys right beside it. A link is
+ * refused: it would stand for a file that whoever handed the folder over does not hold.
+ */
 export async function verifyFolder(folder: string, trust: Trust): Promise<Verification> {
+  const own = [ATTESTATION_FILE, JWKS_FILE].map((name) => join(folder, name));
   const files: GivenFile[] = [];
-  for (const path of regularFiles(folder)) {
-    if (basename(path) !== ATTESTATION_FILE && basename(path) !== JWKS_FILE)
-      files.push(await givenFile(folder, path));
+  try {
+    for (const path of regularFiles(folder))
+      if (!own.includes(path)) files.push(await givenFile(folder, path));
+  } catch (error) {
+    return refusal(folder, error);
   }
   return verify(folder, { jwt: readJwt(join(folder, ATTESTATION_FILE)), files }, trust);
 }
 
-/** The folders with an attestation: the given one, or else those right below it. */
+/** The folders with an attestation: the given one, or else those right below it; and links there, which are not looked behind. */
 export function attestedFolders(folder: string): string[] {
-  if (isFile(join(folder, ATTESTATION_FILE))) return [folder];
+  if (isThere(join(folder, ATTESTATION_FILE))) return [folder];
   return readdirSync(folder, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && isFile(join(folder, entry.name, ATTESTATION_FILE)))
+    .filter(
+      (entry) =>
+        entry.isSymbolicLink() ||
+        (entry.isDirectory() && isThere(join(folder, entry.name, ATTESTATION_FILE))),
+    )
     .map((entry) => join(folder, entry.name))
     .sort();
 }
@@ -112,16 +126,25 @@ function readBounded(path: string, maxBytes: number): Buffer {
 
 /** Links are not followed: a folder from a stranger must not make us read elsewhere. */
 function regularFiles(folder: string): string[] {
+  if (lstatSync(folder).isSymbolicLink()) throw noOutput(folder, "a link");
   const paths: string[] = [];
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) paths.push(...regularFiles(path));
     else if (entry.isFile()) paths.push(path);
+    else throw noOutput(path, entry.isSymbolicLink() ? "a link" : "no regular file");
     if (paths.length > 2 * LIMITS.outputFiles) {
       throw new DsecError("INVALID_REQUEST", `${folder} holds more files than an attestation can name`);
     }
   }
   return paths.sort();
+}
+
+function noOutput(path: string, what: string): DsecError {
+  return new DsecError(
+    "DIGEST_MISMATCH",
+    `${path} is ${what}, which no attestation can name; put the file itself there, or take it away`,
+  );
 }
 
 async function givenFile(folder: string, path: string): Promise<GivenFile> {
@@ -132,6 +155,10 @@ async function givenFile(folder: string, path: string): Promise<GivenFile> {
     size += chunk.length;
   }
   return { path: relative(folder, path), digest: digestOf(hash.digest()), size };
+}
+
+function isThere(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }
 
 function isFile(path: string): boolean {

@@ -1,5 +1,5 @@
-import { lstatSync } from "node:fs";
-import { dirname } from "node:path";
+import { lstatSync, realpathSync } from "node:fs";
+import { sep } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { sha256 } from "#core/json.ts";
 import type { GivenFile } from "#trace/attestation/bundle.ts";
@@ -44,8 +44,11 @@ type Options = {
 /** A task id, or the URL of a task or of something below it. */
 const TASK = /^(?:https?:\/\/.*\/)?(task_[0-9a-z]+)(?:\/.*)?$/;
 
+/** Where the keys are from, and whether that is where the result is from: then they do not say who signed. */
+type Keys = { source: string; came_along: boolean };
+
 const KEYS_CAME_ALONG =
-  "Whose keys these are: jwks.json was found beside the result, and whoever made the one could have made the other. " +
+  "Who signed: the keys came with the result, and whoever made the one could have made the other. " +
   "Get the keys from the gateway yourself (--jwks https://…/.well-known/jwks.json) and keep them.";
 
 export function define(command: Command): void {
@@ -72,46 +75,48 @@ export function define(command: Command): void {
   command.addHelpText(
     "after",
     `\nFiles and folders are verified offline: nothing is fetched unless --jwks is a URL. In a folder, every file
-beside ${ATTESTATION_FILE} must be an attested output. The exit code is 0 only if everything verifies.`,
+beside ${ATTESTATION_FILE} must be an attested output, and a link is refused. Keys that came with the
+result do not prove who signed it, which is then said. The exit code is 0 only if everything verifies.`,
   );
 }
 
 async function run(target: string, options: Options): Promise<void> {
-  const attested = await verifyTarget(target, options);
+  const taskId = TASK.exec(target)?.[1];
+  const { keys, attested } = await (taskId === undefined
+    ? verifyPath(target, options)
+    : verifyTask(taskId, target, options));
   const results = options.trace === undefined ? attested : await verifyTrace(options.trace, attested);
-  if (options.jwks === undefined && !isTask(target)) {
+  if (keys.came_along) {
     for (const result of results)
       if (result.state === "verified") result.explanation.notProven.push(KEYS_CAME_ALONG);
   }
-  if (options.json) printJson(results);
-  else process.stdout.write(report(results, options.explain === true || results.length === 1));
+  if (options.json) printJson(results.map((result) => ({ ...result, keys })));
+  else process.stdout.write(report(results, keys, options.explain === true || results.length === 1));
   process.exitCode = results.every(({ state }) => state === "verified") ? EXIT.done : EXIT.failed;
 }
 
-async function verifyTarget(target: string, options: Options): Promise<Verification[]> {
-  const taskId = TASK.exec(target)?.[1];
-  if (taskId !== undefined) {
-    const gateway = /^https?:/.test(target) ? new URL(target).origin : options.gateway;
-    return verifyTask(taskId, { ...options, ...(gateway === undefined ? {} : { gateway }) });
-  }
+type Verified = { keys: Keys; attested: Verification[] };
+
+async function verifyPath(target: string, options: Options): Promise<Verified> {
   const found = lstatSync(target, { throwIfNoEntry: false });
   if (found === undefined) throw new DsecError("NOT_FOUND", `${target}: no such file or folder`);
   const folders = found.isDirectory() ? attestedFolders(target) : undefined;
   if (folders?.length === 0) {
     throw new DsecError("NOT_FOUND", `${target} holds no ${ATTESTATION_FILE}, nor do the folders in it`);
   }
-  const trust = { ...choice(options), jwks: keySource(options.jwks, folders ? target : dirname(target)) };
-  if (folders === undefined) return [await verify(target, { jwt: readJwt(target), files: [] }, trust)];
-  return Promise.all(folders.map((folder) => verifyFolder(folder, trust)));
-}
-
-function isTask(target: string): boolean {
-  return TASK.test(target);
+  const { jwks, keys } = keysFor(options.jwks, target);
+  const trust = { ...choice(options), jwks };
+  const attested =
+    folders === undefined
+      ? [await verify(target, { jwt: readJwt(target), files: [] }, trust)]
+      : await Promise.all(folders.map((folder) => verifyFolder(folder, trust)));
+  return { keys, attested };
 }
 
 /** Every attestation that a gateway holds of a task; the outputs are compared with the one that decided. */
-async function verifyTask(taskId: string, options: Options): Promise<Verification[]> {
-  const client = await connect(options);
+async function verifyTask(taskId: string, target: string, options: Options): Promise<Verified> {
+  const gateway = /^https?:/.test(target) ? { gateway: new URL(target).origin } : {};
+  const client = await connect({ ...options, ...gateway });
   const [task, attestations] = await Promise.all([
     client.tasks.get(taskId),
     client.tasks.attestations(taskId),
@@ -122,16 +127,13 @@ async function verifyTask(taskId: string, options: Options): Promise<Verificatio
       `task ${taskId} is ${task.state} and has no attestation yet`,
     );
   }
-  const jwks =
-    options.jwks === undefined
-      ? remoteJwks(`${client.gateway}/.well-known/jwks.json`)
-      : keySource(options.jwks, ".");
+  const { jwks, keys } = keysFor(options.jwks ?? `${client.gateway}/.well-known/jwks.json`, null);
   const files: GivenFile[] = [];
   for (const output of task.result?.outputs ?? []) {
     const bytes = await client.tasks.output(taskId, output);
     files.push({ path: output.path, digest: await sha256(bytes), size: bytes.length });
   }
-  return Promise.all(
+  const attested = await Promise.all(
     attestations.map(({ id, jwt }) =>
       verify(
         `${taskId} ${id}`,
@@ -140,37 +142,48 @@ async function verifyTask(taskId: string, options: Options): Promise<Verificatio
       ),
     ),
   );
+  return { keys, attested };
 }
 
 function choice({ issuer, nonce }: Options): Omit<Trust, "jwks"> {
   return { issuer: issuer ?? null, ...(nonce === undefined ? {} : { nonce }) };
 }
 
-function keySource(given: string | undefined, beside: string): KeySource {
-  if (given !== undefined && /^https?:\/\//.test(given)) return remoteJwks(given);
-  const path = given ?? findJwksFile(beside);
+/** @param target the file or folder that is verified; null where a gateway holds it */
+function keysFor(given: string | undefined, target: string | null): { jwks: KeySource; keys: Keys } {
+  if (given !== undefined && /^https?:\/\//.test(given)) {
+    note(`keys: ${plainLine(given)}`);
+    const jwks = createJwksCache({
+      url: given,
+      fetch: (address, init) => fetch(address, init),
+      now: Date.now,
+    });
+    return { jwks, keys: { source: given, came_along: false } };
+  }
+  const path = given ?? (target === null ? undefined : findJwksFile(target));
   if (path === undefined) {
     throw new DsecError(
       "CONFIG_INVALID",
-      `no jwks.json beside ${beside} or above it; name the gateway's keys with --jwks FILE or --jwks https://…/.well-known/jwks.json`,
+      `no jwks.json beside ${target} or above it; name the gateway's keys with --jwks FILE or --jwks https://…/.well-known/jwks.json`,
     );
   }
-  if (given === undefined) note(`keys: ${path}`);
-  return readJwksFile(path);
+  if (given === undefined) note(`keys: ${plainLine(path)}`);
+  const jwks = readJwksFile(path);
+  const cameAlong = given === undefined || (target !== null && isWithin(path, target));
+  return { jwks, keys: { source: path, came_along: cameAlong } };
 }
 
-function remoteJwks(url: string): KeySource {
-  note(`keys: ${url}`);
-  return createJwksCache({ url, fetch: (address, init) => fetch(address, init), now: Date.now });
+function isWithin(path: string, folder: string): boolean {
+  return realpathSync(path).startsWith(`${realpathSync(folder)}${sep}`);
 }
 
-function report(results: Verification[], explain: boolean): string {
+function report(results: Verification[], keys: Keys, explain: boolean): string {
   const paint = paintFor(process.stdout);
   const lines: string[] = [];
   for (const result of results) {
     if (result.state === "refused") {
       lines.push(
-        `${paint("red", "✗ refused ")} ${result.target}`,
+        `${paint("red", "✗ refused ")} ${plainLine(result.target)}`,
         `    ${result.code}: ${plainLine(result.message)}`,
       );
       continue;
@@ -179,15 +192,18 @@ function report(results: Verification[], explain: boolean): string {
     const end =
       outcome.reason === "exited" ? `exited with ${outcome.exit_code}` : outcome.reason.replaceAll("_", " ");
     const files = result.files.length > 0 ? `; compared ${result.files.join(", ")}` : "";
-    lines.push(
-      `${paint("green", "✓ verified")} ${result.target}: ${result.claims.sub} ${end}${plainLine(files)}`,
-    );
+    const what = `${result.target}: ${result.claims.sub} ${end}${files}`;
+    lines.push(`${paint("green", "✓ verified")} ${plainLine(what)}`);
     if (!explain) continue;
     lines.push("", `  ${paint("bold", "Proven")}`, ...result.explanation.proven.map(sentence));
     lines.push("", `  ${paint("bold", "Not proven")}`, ...result.explanation.notProven.map(sentence), "");
   }
   const verified = results.filter(({ state }) => state === "verified").length;
   if (results.length > 1) lines.push(`${verified} of ${results.length} verified`);
+  if (!explain && keys.came_along && verified > 0) {
+    const source = plainLine(keys.source);
+    lines.push(paint("yellow", `${source} came with what it verifies, so this does not prove who signed it`));
+  }
   if (!explain && verified > 0)
     lines.push(paint("dim", "--explain says of each what it proves and what it does not"));
   return `${lines.join("\n")}\n`;

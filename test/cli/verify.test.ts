@@ -157,7 +157,66 @@ test("what cannot be examined at all says why", async () => {
   expect(big.code).toBe(1);
 });
 
-test("links in a stranger's folder are not followed", async () => {
-  const linked = changed("linked", (at) => symlinkSync("/etc/passwd", join(at, "output.link")));
-  expect((await dsec(["verify", linked])).code).toBe(0);
+test("a link in a stranger's folder is refused by its name, wherever it stands, and not followed", async () => {
+  const inside = changed("linked", (at) => symlinkSync("/etc/passwd", join(at, "output.link")));
+  const token = changed("linked-token", (at) => {
+    rmSync(join(at, "attestation.jwt"));
+    symlinkSync(join(good, "attestation.jwt"), join(at, "attestation.jwt"));
+  });
+  const beside = join(folder, "linked-result");
+  cpSync(many, beside, { recursive: true });
+  symlinkSync(good, join(beside, "three"));
+  for (const [target, name] of [
+    [inside, "output.link"],
+    [token, "attestation.jwt"],
+    [beside, "three"],
+  ] as const) {
+    const ended = await dsec(["verify", target, "--json"]);
+    const results = JSON.parse(ended.stdout.toString()) as { state: string }[];
+    expect(results.filter(({ state }) => state === "refused")).toMatchObject([
+      { code: "DIGEST_MISMATCH", message: expect.stringContaining(`${name} is a link`) },
+    ]);
+    expect(ended.code).toBe(1);
+  }
+});
+
+test("a file below the folder is an output, whatever its name", async () => {
+  for (const name of ["jwks.json", "attestation.jwt"]) {
+    const nested = changed(`nested-${name}`, (at) => {
+      mkdirSync(join(at, "below"));
+      writeFileSync(join(at, "below", name), "{}");
+    });
+    const refused = firstOf(await dsec(["verify", nested, "--json"]));
+    expect(refused).toMatchObject({ state: "refused", code: "DIGEST_MISMATCH" });
+  }
+});
+
+test("keys that came with the results are said to be theirs, and keys of one's own are not", async () => {
+  const saved = join(folder, "keys.json");
+  cpSync(join(good, "jwks.json"), saved);
+  for (const [words, cameAlong] of [
+    [[many], true],
+    [[many, "--jwks", join(many, "jwks.json")], true],
+    [[many, "--jwks", saved], false],
+  ] as const) {
+    const [found] = JSON.parse((await dsec(["verify", ...words, "--json"])).stdout.toString());
+    expect(found.keys.came_along).toBe(cameAlong);
+    const unproven = found.explanation.notProven.join("\n");
+    expect(unproven.includes("the keys came with the result")).toBe(cameAlong);
+  }
+  const told = (await dsec(["verify", many])).stdout.toString();
+  expect(told).toContain(`${join(many, "jwks.json")} came with what it verifies`);
+});
+
+test("the name of a stranger's folder cannot drive the terminal", async () => {
+  const odd = join(folder, "odd\x1b[2K");
+  const name = "\x1b[2K\r\n✓ all verified";
+  cpSync(join(many, "one"), join(odd, `good${name}`), { recursive: true });
+  cpSync(join(many, "two"), join(odd, `bad${name}`), { recursive: true });
+  cpSync(join(many, "jwks.json"), join(odd, "jwks.json"));
+  writeFileSync(join(odd, `bad${name}`, "extra.txt"), "x");
+  const ended = await dsec(["verify", odd]);
+  const told = ended.stdout.toString() + ended.stderr;
+  expect(told).toContain("1 of 2 verified");
+  for (const control of ["\x1b", "\r", "\n✓ all"]) expect(told).not.toContain(control);
 });
