@@ -8,7 +8,7 @@ type StreamName = "stdout" | "stderr";
 /** After a batch was sent, output gathers for this long, unless a stream says its first word. */
 const GATHER_MS = 10;
 /** That a command runs waits so long for its first word, to go out with it. */
-const FIRST_WORD_MS = 5;
+const FIRST_WORD_MS = 20;
 /** Raw bytes of one request: in base64 and with its frame it stays under `requestBodyBytes`. */
 const BATCH_BYTES = 640 * 1024;
 
