@@ -13,13 +13,14 @@ export type Followed = { task: Task; isRead: boolean };
 /**
  * Submits the task, passes its output on and resolves at its end. The first SIGINT or SIGTERM cancels it, from the moment
  * on at which the gateway may have it: a task that nobody knows of must not go on.
+ * @param options.served rejects once nothing runs tasks any more: then this one is not waited for, and that is thrown
  * @param submitted is told its id
  * @throws OUTPUT_UNWRITABLE where standard output takes no more for another reason than a reader that went away
  */
 export async function followTask(
   client: Client,
   request: TaskRequest,
-  options: { raw?: boolean; quiet?: boolean; json?: boolean },
+  options: { raw?: boolean; quiet?: boolean; json?: boolean; served?: Promise<void> | undefined },
   submitted: (id: string) => void = () => {},
 ): Promise<Followed> {
   const writer = options.json ? undefined : createOutputWriter({ raw: options.raw === true });
@@ -54,7 +55,8 @@ export async function followTask(
     id = (await client.tasks.submit(request)).id;
     submitted(id);
     if (isStopping) cancel();
-    await Promise.race([passOn(id), notCancelled.promise]);
+    const served = options.served === undefined ? [] : [options.served];
+    await Promise.race([passOn(id), notCancelled.promise, ...served]);
   } finally {
     following.abort();
     stopListening();

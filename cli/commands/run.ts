@@ -64,18 +64,22 @@ async function run(words: string[], options: Options): Promise<void> {
   const embedded = await openEmbedded({ data: options.data, host: "127.0.0.1", port: 0, log: plainLog() });
   try {
     const { gateway, adminKey } = embedded;
-    await runTask(
-      createClient({ gateway: gateway.url, apiKey: adminKey, fetch: gateway.fetch }),
-      words,
-      options,
-    );
+    const client = createClient({ gateway: gateway.url, apiKey: adminKey, fetch: gateway.fetch });
+    await runTask(client, words, options, embedded.done);
   } finally {
     await embedded.close();
   }
 }
 
-async function runTask(client: Client, words: string[], options: Options): Promise<void> {
-  const { task, isRead } = await followTask(client, await taskRequest(client, words, options), options);
+/** @param served as of `followTask` */
+async function runTask(
+  client: Client,
+  words: string[],
+  options: Options,
+  served?: Promise<void>,
+): Promise<void> {
+  const request = await taskRequest(client, words, options);
+  const { task, isRead } = await followTask(client, request, { ...options, served });
   if (options.save !== undefined) await saveResult(client, task, options.save);
   if (options.json) printJson(await withStreams(client, task));
   else if (!options.quiet) explainEnd(task);
