@@ -198,6 +198,11 @@ export const LIMITS = {
   heartbeatEveryMs: 5_000,
   executorLostAfterMs: 60_000,
   executorTokenTtlS: 60,
+  /** With less in the file system of its data folder an executor takes no task; what it offers leaves twice as much. */
+  hostDiskFreeBytes: 512 * 1024 * 1024,
+  hostInodesFree: 4_096,
+  /** How soon an executor without room looks again. */
+  hostDiskCheckEveryMs: 1_000,
 
   // lists and streams
   pageDefault: 50,

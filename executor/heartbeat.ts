@@ -17,6 +17,8 @@ export async function sendHeartbeats(options: {
   ledger: Ledger;
   leases: Leases;
   images: ImageStore;
+  /** Without it there is no disk free for tasks, whatever they hold of it. */
+  hasRoom: () => boolean;
   signal: AbortSignal;
   onDraining: (draining: boolean) => void;
   enrolAgain: () => Promise<unknown>;
@@ -27,7 +29,7 @@ export async function sendHeartbeats(options: {
     try {
       const beat = {
         capacity: toWire(ledger.capacity),
-        free: toWire(ledger.free()),
+        free: toWire(options.hasRoom() ? ledger.free() : { ...ledger.free(), disk_mb: 0 }),
         images: await imageNames(images),
         running: leases.size,
       };

@@ -12,6 +12,7 @@ import { measureCapacity } from "./capacity.ts";
 import { Channels } from "./channel/channels.ts";
 import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
+import { DiskRoom } from "./disk-room.ts";
 import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
 import { FailureReporter, type LogEvent } from "./failure-reporter.ts";
 import type { Fetch } from "./gateway-calls.ts";
@@ -178,6 +179,7 @@ class RunningExecutor implements Executor {
   readonly #leases = new Leases();
   readonly #ledger: Ledger;
   readonly #puller: Puller;
+  readonly #disk: DiskRoom;
   readonly #parts: RunParts;
   readonly #attempts = new Set<Promise<void>>();
   readonly #loops: Promise<unknown>;
@@ -223,8 +225,10 @@ class RunningExecutor implements Executor {
       onFailure,
       onEvent: (event) => made.options.onEvent?.(event),
     };
+    this.#disk = new DiskRoom(made.options.dataDirectory, made.options.log);
     this.#puller = new Puller({
       client,
+      hasRoom: () => this.#disk.hasRoom(),
       ledger: this.#ledger,
       onLease: (lease, askedAtMs) => this.#onLease(lease, askedAtMs),
       onFailure,
@@ -239,7 +243,7 @@ class RunningExecutor implements Executor {
       watchCancellations({ client, leases, signal, onFailure }),
       watchObservations({ client, channels, signal, onFailure }),
       sendHeartbeats({
-        ...{ client, ledger: this.#ledger, leases, images, signal },
+        ...{ client, ledger: this.#ledger, leases, images, signal, hasRoom: () => this.#disk.hasRoom() },
         ...{ onDraining, enrolAgain: made.enrol, onFailure },
       }),
       recoverAttempts({
@@ -329,8 +333,8 @@ class RunningExecutor implements Executor {
     const { log } = this.#made.options;
     const asked = footprint(lease.spec);
     this.#parts.onEvent({ type: "leased", taskId: lease.task_id, leaseId: lease.lease_id });
-    if (this.#state !== "running") {
-      // Granted while pulling stopped: given back before anything was done under it.
+    if (this.#state !== "running" || !this.#disk.hasRoom()) {
+      // Granted while pulling stopped, or while the disk filled: given back before anything was done under it.
       await this.#parts.client.release(hold, this.#closing.signal).catch(this.#parts.onFailure);
       return;
     }

@@ -19,22 +19,29 @@ const PART_WAIT_MS = 1_000;
 export class Puller {
   readonly #client: Pick<GatewayClient, "acquire">;
   readonly #ledger: Ledger;
+  readonly #hasRoom: () => boolean;
   readonly #onLease: (lease: Lease, askedAtMs: number) => void;
   readonly #onFailure: (error: unknown) => void;
   readonly #stop = new AbortController();
   readonly #polls = new Set<Promise<void>>();
   #state: "pulling" | "paused" | "waiting" | "stopped" = "pulling";
   #failures = 0;
+  #isLookingAgain = false;
 
-  /** @param onLease called for each granted lease, also for one that comes in while pulling stops */
+  /**
+   * @param hasRoom whether this host can take a task; where it cannot, it is asked again in a moment
+   * @param onLease called for each granted lease, also for one that comes in while pulling stops
+   */
   constructor(options: {
     client: Pick<GatewayClient, "acquire">;
     ledger: Ledger;
+    hasRoom: () => boolean;
     onLease: (lease: Lease, askedAtMs: number) => void;
     onFailure: (error: unknown) => void;
   }) {
     this.#client = options.client;
     this.#ledger = options.ledger;
+    this.#hasRoom = options.hasRoom;
     this.#onLease = options.onLease;
     this.#onFailure = options.onFailure;
   }
@@ -42,6 +49,10 @@ export class Puller {
   /** Offers what is free. To be called at the start and whenever something was freed. */
   offer(): void {
     if (this.#state !== "pulling" || this.#polls.size >= OPEN_POLLS) return;
+    if (!this.#hasRoom()) {
+      void this.#lookAgain();
+      return;
+    }
     const offer = this.#ledger.offer();
     if (offer === null) return;
     const poll = this.#poll(offer).finally(() => {
@@ -67,6 +78,14 @@ export class Puller {
     this.#state = "stopped";
     this.#stop.abort();
     await Promise.all(this.#polls);
+  }
+
+  async #lookAgain(): Promise<void> {
+    if (this.#isLookingAgain) return;
+    this.#isLookingAgain = true;
+    await pause(LIMITS.hostDiskCheckEveryMs, this.#stop.signal).catch(() => {});
+    this.#isLookingAgain = false;
+    this.offer();
   }
 
   async #poll(offer: Resources): Promise<void> {

@@ -2,6 +2,7 @@
 import { accessSync, constants, existsSync, readFileSync, statfsSync } from "node:fs";
 import { release } from "node:os";
 import { dirname, join, resolve } from "node:path";
+import { diskShortage } from "#executor/disk-room.ts";
 import { type Check, fail, ok, warn } from "./check.ts";
 
 const NAMESPACES = ["pid", "net", "mnt", "uts", "ipc", "user", "cgroup"];
@@ -168,6 +169,8 @@ export function checkFolder(name: string, path: string): Check[] {
   if (type === "ramfs" || (type === "tmpfs" && !kernelAtLeast(6, 3)))
     return [fail(name, found, `${type} maps no ids here: put the folder on ext4, xfs or btrfs with --data`)];
   if (type === "tmpfs") return [warn(name, found, "its content lives in memory and ends with the host's")];
+  const shortage = diskShortage(there);
+  if (shortage !== null) return [fail(name, shortage, "free some: until then executors take no task")];
   if (freeBytes < LEAST_FREE_BYTES) return [warn(name, found, "free some space: sandboxes write there")];
   return [ok(name, found)];
 }

@@ -1,10 +1,13 @@
 /** What happens to a running attempt when its lease, its gateway, its launcher or its executor goes. */
-import { readdir } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Digest } from "#core/ids.ts";
 import type { AttestationClaims } from "#core/wire/attestations.ts";
+import type { Executor } from "#core/wire/executors.ts";
 import type { TaskEvent } from "#core/wire/tasks.ts";
+import { diskShortage } from "#executor/disk-room.ts";
 import { openIdentity } from "#executor/identity.ts";
 import { ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
 import { claimsOf, openTestProxy, reach } from "#test/gateway/proxy/proxy-under-test.ts";
@@ -286,6 +289,33 @@ test("an executor that an administrator drains pulls no more", async () => {
   const { id } = await rig.submit({ command: ["true"] });
   await new Promise((resolve) => setTimeout(resolve, 1_500));
   expect((await rig.get(id)).state).toBe("queued");
+});
+
+test("an executor whose disk is full takes no task, says so, and goes on by itself once there is room", async () => {
+  const data = join(rig.directory, "data");
+  await mkdir(data);
+  const tmpfs = (options: string) => execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", data]);
+  const said = (message: RegExp) => async () => rig.logged.some((event) => message.test(event.message));
+  const asked = () => rig.requests.filter((request) => request === "POST /v1/leases").length;
+  tmpfs("size=64m");
+  try {
+    const executor = await rig.start();
+    await eventually(said(/MiB free of the \d+ MiB that sandboxes need; no task is taken/));
+    const { id } = await rig.submit({ command: ["true"] });
+    tmpfs("remount,size=2g,nr_inodes=1000");
+    expect(diskShortage(data)).toMatch(/inodes free/);
+    await eventually(async () => {
+      const { items } = await rig.client.ok<{ items: Executor[] }>("GET", "/v1/executors");
+      return items.find(({ id }) => id === executor.executorId)?.free.disk_mb === 0;
+    });
+    expect([asked(), (await rig.get(id)).state]).toEqual([0, "queued"]);
+    tmpfs("remount,nr_inodes=100000");
+    expect((await rig.finished(id)).task).toMatchObject({ state: "succeeded", attempts: 1 });
+    expect(await said(/has room again/)()).toBe(true);
+    await executor.close();
+  } finally {
+    execFileSync("umount", ["-l", data]);
+  }
 });
 
 test("tasks that do not fit together run one after the other, and what was freed is offered at once", async () => {
