@@ -5,6 +5,8 @@ export const LIMITS = {
   /** One batch of live output: `eventsPerBatch` events of `eventDataBytes` in base64. */
   eventsBodyBytes: 48 * 1024 * 1024,
   artifactBytes: 512 * 1024 * 1024,
+  /** An upload of which nothing came for so long was left by a gateway that died. */
+  uploadIdleMs: 3_600_000,
   jsonDepth: 64,
   errorTextChars: 4096,
   idempotencyKeyChars: 200,

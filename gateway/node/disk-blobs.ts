@@ -9,9 +9,10 @@ import { dirname, join, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { DsecError } from "#core/errors.ts";
 import { type Digest, isDigest } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
 import type { BlobStore } from "../ports.ts";
 
-/** Opens the store in a folder that is made where it is absent, and sweeps what a crash left half written. */
+/** Opens the store in a folder that is made where it is absent, and sweeps what a crash left half written long ago. */
 export async function openDiskBlobs(directory: string): Promise<BlobStore> {
   const root = resolve(directory);
   const incoming = join(root, "incoming");
@@ -134,8 +135,18 @@ function pathOf(root: string, digest: Digest): string {
   return join(root, "sha256", hex.slice(0, 2), hex.slice(2, 4), hex);
 }
 
+/** Another living gateway may share the folder: what it is writing is not touched. */
 async function sweep(incoming: string): Promise<void> {
-  for (const name of await readdir(incoming)) await unlink(join(incoming, name));
+  const leftBeforeMs = Date.now() - LIMITS.uploadIdleMs;
+  for (const name of await readdir(incoming)) {
+    const path = join(incoming, name);
+    try {
+      if ((await lstat(path)).mtimeMs < leftBeforeMs) await unlink(path);
+    } catch (error) {
+      // Its writer has put it into place meanwhile.
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
+  }
 }
 
 async function refuseLink(folder: string): Promise<void> {
