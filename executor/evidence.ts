@@ -5,7 +5,7 @@ import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Evidence, Isolation, TraceSummary } from "#core/wire/attestations.ts";
-import type { EnrolRequest } from "#core/wire/executors.ts";
+import type { Enrolment } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Result, Stream } from "#core/wire/tasks.ts";
 import type { Observation, SandboxEnd } from "#native/index.ts";
@@ -15,7 +15,7 @@ import type { ChannelRecord } from "./channel/channel.ts";
 /** Name and version of this executor's code, as enrolment and evidence give it. */
 export const BUILD = `dsec ${packageJson.version}`;
 
-export type HostInfo = EnrolRequest["host"];
+export type HostInfo = Enrolment["host"];
 
 /** What there is to say of a sandbox that lived. */
 export type Lived = { observation: Observation; launchUs: number; end: SandboxEnd };

@@ -3,7 +3,7 @@ import type { Digest, ExecutorId, LeaseId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { CALL_TYPE, type CallHead, ReceiptPageSchema } from "#core/wire/calls.ts";
 import {
-  type EnrolRequest,
+  type Enrolment,
   EnrolResponseSchema,
   type HeartbeatRequest,
   HeartbeatResponseSchema,
@@ -28,6 +28,7 @@ import {
 } from "#core/wire/observations.ts";
 import { type Policy, PolicySchema } from "#core/wire/policy.ts";
 import { TracePartResponseSchema } from "#core/wire/trace.ts";
+import { signEnrolment } from "#trace/attestation/enrolment.ts";
 import { dialTunnel, type GatewayTunnel } from "./egress/gateway-tunnel.ts";
 import { type Fetch, GatewayCalls } from "./gateway-calls.ts";
 import type { GatewayClock } from "./gateway-clock.ts";
@@ -45,10 +46,12 @@ const TRANSFER_BYTES_PER_MS = 256;
 export class GatewayClient {
   readonly messages: MessageGateway;
   readonly #calls: GatewayCalls;
+  readonly #sign: Identity["sign"];
 
   /** @param options.fetch in place of HTTP, for a gateway in the same process */
   constructor(options: { gatewayUrl: string; fetch?: Fetch | undefined; identity: Identity }) {
     this.#calls = new GatewayCalls(options);
+    this.#sign = options.identity.sign;
     this.messages = messageGateway(this.#calls);
   }
 
@@ -57,7 +60,8 @@ export class GatewayClient {
   }
 
   /** Enrols with an API key of scope `executors:enrol`. The same key pair gets the same executor id each time. */
-  async enrol(apiKey: string, request: EnrolRequest): Promise<ExecutorId> {
+  async enrol(apiKey: string, enrolment: Enrolment): Promise<ExecutorId> {
+    const request = await signEnrolment(enrolment, apiKey, this.#sign);
     const answer = await this.#calls.json(EnrolResponseSchema, "POST", "/v1/executors/enrol", {
       json: request,
       apiKey,

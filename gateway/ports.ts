@@ -8,7 +8,7 @@ import type { Resources } from "#core/resources.ts";
 import type { Outcome, TaskState } from "#core/task.ts";
 import type { Attestation } from "#core/wire/attestations.ts";
 import type { CallsSummary, Receipt } from "#core/wire/calls.ts";
-import type { EnrolRequest, Executor, HeartbeatRequest, PublicKey } from "#core/wire/executors.ts";
+import type { Enrolment, Executor, HeartbeatRequest, PublicKey } from "#core/wire/executors.ts";
 import type { Key, Scope } from "#core/wire/keys.ts";
 import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/leases.ts";
 import type { Observation, ObservationForLease } from "#core/wire/observations.ts";
@@ -143,7 +143,7 @@ export type Store = MessageStore & {
 
   // executors
   /** One executor for each public key: returns the id it has, which is `id` only the first time. */
-  enrolExecutor(id: ExecutorId, request: EnrolRequest): Promise<ExecutorId>;
+  enrolExecutor(id: ExecutorId, request: Enrolment): Promise<ExecutorId>;
   heartbeat(id: ExecutorId, beat: HeartbeatRequest): Promise<{ draining: boolean }>;
   findExecutor(id: ExecutorId): Promise<Executor>;
   listExecutors(page: PageQuery): Promise<Page<Executor>>;

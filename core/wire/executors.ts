@@ -17,13 +17,20 @@ export const HostInfoSchema = strict({
   arch: text(32),
 });
 
-export const EnrolRequestSchema = strict({
+const EnrolmentSchema = strict({
   public_key: PublicKeySchema,
   capacity: ResourcesSchema,
   /** Image names that this executor can run, besides `host` and digests that it imports on demand. */
   images: z.array(text(200)).max(1000),
   build: text(200),
   host: HostInfoSchema,
+});
+export type Enrolment = z.infer<typeof EnrolmentSchema>;
+
+export const EnrolRequestSchema = strict({
+  ...EnrolmentSchema.shape,
+  /** By the public key's own private key, 64 bytes in base64url, over canonical JSON (RFC 8785): docs/attestation.md. */
+  signature: z.string().regex(/^[A-Za-z0-9_-]{86}$/, "must be 64 bytes in base64url"),
 });
 export type EnrolRequest = z.infer<typeof EnrolRequestSchema>;
 

@@ -10,6 +10,7 @@ import {
   HeartbeatRequestSchema,
   HeartbeatResponseSchema,
 } from "#core/wire/executors.ts";
+import { verifyEnrolment } from "#trace/attestation/enrolment.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import { json } from "../reply.ts";
@@ -28,14 +29,15 @@ export function executorRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag,
       summary: "Enrol an executor",
       description:
-        "Afterwards the executor signs its own tokens with the key it enrolled. Enrolling the same key again returns the same executor.",
+        "Afterwards the executor signs its own tokens with the key it enrolled. Its signature proves that it holds that key. Enrolling the same key again returns the same executor.",
       access: ["executors:enrol"],
       body: EnrolRequestSchema,
       responses: {
         200: { description: "its id, and the audience of its tokens", body: EnrolResponseSchema },
       },
     },
-    async (c, { body }) => {
+    async (c, { caller, body }) => {
+      await verifyEnrolment(body, caller.key.id);
       const executor_id = await store.enrolExecutor(newId("executor"), body);
       return json(c, { executor_id, issuer: config.issuer });
     },

@@ -18,6 +18,7 @@ import type { PublicKey } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
 import type { Task } from "#core/wire/tasks.ts";
+import { signEnrolment } from "#trace/attestation/enrolment.ts";
 
 const { ADMIN_KEY, ISSUER, UPSTREAM_PORT } = env as unknown as Record<string, string>;
 const PORT = Number(UPSTREAM_PORT);
@@ -50,13 +51,22 @@ async function ok<T>(authorization: string, method: string, path: string, body?:
 beforeAll(async () => {
   const pair = (await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"])) as CryptoKeyPair;
   const { kty, crv, x } = (await crypto.subtle.exportKey("jwk", pair.publicKey)) as PublicKey;
-  const { executor_id } = await ok<{ executor_id: string }>(ADMIN_KEY!, "POST", "/v1/executors/enrol", {
+  const enrolment = {
     public_key: { kty, crv, x },
     capacity: CAPACITY,
     images: [],
     build: "0.1.0+test",
-    host: { hostname: "host-calls", kernel: "6.18.0", cgroup: "v2", arch: "x64" },
-  });
+    host: { hostname: "host-calls", kernel: "6.18.0", cgroup: "v2" as const, arch: "x64" },
+  };
+  const sign = async (bytes: Uint8Array) =>
+    new Uint8Array(await crypto.subtle.sign("Ed25519", pair.privateKey, bytes as BufferSource));
+  const request = await signEnrolment(enrolment, ADMIN_KEY!, sign);
+  const { executor_id } = await ok<{ executor_id: string }>(
+    ADMIN_KEY!,
+    "POST",
+    "/v1/executors/enrol",
+    request,
+  );
   const nowS = Math.floor(Date.now() / 1000);
   executorToken = await new SignJWT({})
     .setProtectedHeader({ alg: "EdDSA", typ: "dsec-executor+jwt" })

@@ -8,6 +8,7 @@ import type { PublicKey } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import { DEFAULT_RESOURCES, type Result, type Task } from "#core/wire/tasks.ts";
 import { ISOLATION } from "#test/support/isolation.ts";
+import { signEnrolment } from "#trace/attestation/enrolment.ts";
 import { signEvidence } from "#trace/attestation/evidence.ts";
 
 const { ADMIN_KEY, ISSUER } = env as unknown as { ADMIN_KEY: string; ISSUER: string };
@@ -47,13 +48,15 @@ class Executor {
   async enrol(): Promise<void> {
     this.#keys = (await crypto.subtle.generateKey("Ed25519", true, ["sign", "verify"])) as CryptoKeyPair;
     const { kty, crv, x } = (await crypto.subtle.exportKey("jwk", this.#keys.publicKey)) as PublicKey;
-    const answer = await ok<{ executor_id: string }>(ADMIN_KEY, "POST", "/v1/executors/enrol", {
+    const enrolment = {
       public_key: { kty, crv, x },
       capacity: CAPACITY,
       images: [],
       build: "0.1.0+test",
       host: HOST,
-    });
+    };
+    const request = await signEnrolment(enrolment, ADMIN_KEY, this.sign);
+    const answer = await ok<{ executor_id: string }>(ADMIN_KEY, "POST", "/v1/executors/enrol", request);
     this.id = answer.executor_id;
   }
 

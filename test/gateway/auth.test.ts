@@ -3,6 +3,8 @@ import { SignJWT } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "#core/ids.ts";
 import type { Scope } from "#core/wire/keys.ts";
+import { TestExecutor } from "#test/support/attestation.ts";
+import { signEnrolment } from "#trace/attestation/enrolment.ts";
 import { type Client, ISSUER, openTestGateway, type TestGateway } from "./gateway-under-test.ts";
 
 let gateway: TestGateway;
@@ -48,6 +50,10 @@ const ACCESS: Record<string, (Scope | "executor")[]> = {
   "GET /v1/leases/{id}/trace": ["executor"],
   "POST /v1/leases/{id}/fail": ["executor"],
   "POST /v1/leases/{id}/release": ["executor"],
+  "PUT /v1/leases/{id}/messages/{channel}": ["executor"],
+  "POST /v1/leases/{id}/messages/{channel}": ["executor"],
+  "GET /v1/leases/{id}/messages/{channel}": ["executor"],
+  "POST /v1/leases/{id}/messages/{channel}/ack": ["executor"],
   "POST /v1/executors/enrol": ["executors:enrol"],
   "POST /v1/executors/heartbeat": ["executor"],
   "GET /v1/executors": ["admin"],
@@ -270,10 +276,10 @@ test("a token that was good is refused once it has expired, though it was used b
   expect((await gateway.fetch("/v1/leases/cancellations?wait_ms=0", { headers })).status).toBe(401);
 });
 
-test("enrolling the same key again is the same executor, and only an Ed25519 key is taken", async () => {
+test("enrolling the same key again is the same executor, and only an Ed25519 key that signed it is taken", async () => {
   const enroller = await gateway.client("executors:enrol");
   const executor = await gateway.executor();
-  const request = {
+  const enrolment = {
     public_key: executor.identity.publicKey,
     capacity: {
       cpu_cores: 1,
@@ -286,11 +292,30 @@ test("enrolling the same key again is the same executor, and only an Ed25519 key
     },
     images: [],
     build: "b",
-    host: { hostname: "h", kernel: "k", cgroup: "v1", arch: "x64" },
+    host: { hostname: "h", kernel: "k", cgroup: "v1" as const, arch: "x64" },
   };
+  const own = executor.identity.sign;
+  const request = await signEnrolment(enrolment, enroller.secret, own);
   expect(await enroller.ok("POST", "/v1/executors/enrol", request)).toEqual({
     executor_id: executor.executorId,
     issuer: ISSUER,
+  });
+  const other = await gateway.client("executors:enrol");
+  const stranger = new TestExecutor();
+  const small = { ...request, public_key: { ...request.public_key, x: "A".repeat(43) } };
+  for (const unproven of [
+    await signEnrolment(enrolment, enroller.secret, stranger.sign),
+    await signEnrolment(enrolment, other.secret, own),
+    { ...request, build: "another" },
+    small,
+  ]) {
+    const refused = await enroller.refused("POST", "/v1/executors/enrol", unproven);
+    expect(refused).toMatchObject({ code: "ENROLMENT_UNPROVEN" });
+    expect(refused.message).toContain(unproven.public_key.x);
+  }
+  const { signature: _signature, ...unsigned } = request;
+  expect(await enroller.refused("POST", "/v1/executors/enrol", unsigned)).toMatchObject({
+    code: "INVALID_REQUEST",
   });
   const p256 = generateKeyPairSync("ec", { namedCurve: "P-256" }).publicKey.export({ format: "jwk" });
   const wrong = { ...request, public_key: p256 };

@@ -20,6 +20,7 @@ import { generateWebCryptoSigner } from "#gateway/signing/webcrypto-signer.ts";
 import { createStore } from "#gateway/store/store.ts";
 import { TestExecutor } from "#test/support/attestation.ts";
 import { ISOLATION } from "#test/support/isolation.ts";
+import { signEnrolment } from "#trace/attestation/enrolment.ts";
 
 export const ISSUER = "https://dsec.example";
 export const CAPACITY: WireResources = {
@@ -85,13 +86,14 @@ export async function openTestGateway(
     async executor(capacity: Partial<WireResources> = {}, images: string[] = []) {
       const enroller = await this.client("executors:enrol");
       const identity = new TestExecutor();
-      const request = {
+      const enrolment = {
         public_key: identity.publicKey,
         capacity: { ...CAPACITY, ...capacity },
         images,
         build: "0.1.0+test",
-        host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2", arch: "x64" },
+        host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2" as const, arch: "x64" },
       };
+      const request = await signEnrolment(enrolment, enroller.secret, identity.sign);
       const { executor_id } = await enroller.ok<{ executor_id: string }>(
         "POST",
         "/v1/executors/enrol",

@@ -8,6 +8,7 @@ import type { Attestation } from "#core/wire/attestations.ts";
 import { TestExecutor } from "#test/support/attestation.ts";
 import { type PostgresServer, startPostgres } from "#test/support/postgres.ts";
 import { startWranglerDev, type WranglerDev } from "#test/support/wrangler-dev.ts";
+import { signEnrolment } from "#trace/attestation/enrolment.ts";
 import { CAPACITY, Client, ExecutorClient, ISSUER, readEvents } from "./gateway-under-test.ts";
 
 let postgres: PostgresServer;
@@ -26,13 +27,15 @@ const reach = (path: string, init?: RequestInit) => fetch(wrangler.url + path, i
 async function enrolled(): Promise<ExecutorClient> {
   const identity = new TestExecutor();
   const admin = new Client(reach, wrangler.adminKey, "admin");
-  const { executor_id } = await admin.ok<{ executor_id: string }>("POST", "/v1/executors/enrol", {
+  const enrolment = {
     public_key: identity.publicKey,
     capacity: CAPACITY,
     images: [],
     build: "0.1.0+test",
-    host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2", arch: "x64" },
-  });
+    host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2" as const, arch: "x64" },
+  };
+  const request = await signEnrolment(enrolment, wrangler.adminKey, identity.sign);
+  const { executor_id } = await admin.ok<{ executor_id: string }>("POST", "/v1/executors/enrol", request);
   return new ExecutorClient(reach, identity, executor_id, { nowMs: Date.now() });
 }
 
