@@ -169,10 +169,10 @@ export const LIMITS = {
   egressRequestMs: 600_000,
   egressHandshakeMs: 10_000,
   egressKeepAliveMs: 60_000,
-  /** Of tunnels and WebSockets; what they carry may well be silent for minutes. */
-  egressIdleMs: 3_600_000,
   /** For the ends of a sandbox's connections to be read after its own. */
   egressCloseMs: 1_000,
+  /** Of tunnels and WebSockets; what they carry may well be silent for minutes. */
+  egressIdleMs: 3_600_000,
 
   // what a sandbox may produce
   outputFiles: 1024,
