@@ -1458,7 +1458,7 @@ function errorRate({ metrics: { error_rate } }          )         {
 const FAILURES_AT_ONCE = 12;
 function overviewOf(model            )              {
   const { report, failures } = model;
-  const { trace, rewards, memory, tools, calls_left_out } = report;
+  const { trace, rewards, memory, tools, calls_left_out, accuracy_note } = report;
   const last = rewards.at(-1);
   return h(
     "article",
@@ -1475,6 +1475,7 @@ function overviewOf(model            )              {
         { class: "warning" },
         \`\${count(calls_left_out, "call")} more are not on this page; dsec trace parse shows them.\`,
       ),
+    accuracy_note !== null && h("p", { class: "hint" }, line(accuracy_note, 1_000)),
     failures.length > 0 && section(\`Failures (\${failures.length})\`, linkList(failures, FAILURES_AT_ONCE)),
     last !== undefined &&
       section(rewards.length > 1 ? \`Last of \${rewards.length} rewards\` : "Reward", rewardView(last)),
@@ -1887,6 +1888,7 @@ function manyView(report            , addressOf                                 
       "main",
       { class: "scroll" },
       means(report),
+      report.accuracy_note !== null && h("p", { class: "hint" }, line(report.accuracy_note, 1_000)),
       h(
         "div",
         { class: "columns" },

@@ -34,6 +34,7 @@ export function manyView(report: ManyReport, addressOf: (place: number) => strin
       "main",
       { class: "scroll" },
       means(report),
+      report.accuracy_note !== null && h("p", { class: "hint" }, line(report.accuracy_note, 1_000)),
       h(
         "div",
         { class: "columns" },

@@ -62,7 +62,7 @@ const FAILURES_AT_ONCE = 12;
 
 export function overviewOf(model: TraceModel): HTMLElement {
   const { report, failures } = model;
-  const { trace, rewards, memory, tools, calls_left_out } = report;
+  const { trace, rewards, memory, tools, calls_left_out, accuracy_note } = report;
   const last = rewards.at(-1);
   return h(
     "article",
@@ -79,6 +79,7 @@ export function overviewOf(model: TraceModel): HTMLElement {
         { class: "warning" },
         `${count(calls_left_out, "call")} more are not on this page; dsec trace parse shows them.`,
       ),
+    accuracy_note !== null && h("p", { class: "hint" }, line(accuracy_note, 1_000)),
     failures.length > 0 && section(`Failures (${failures.length})`, linkList(failures, FAILURES_AT_ONCE)),
     last !== undefined &&
       section(rewards.length > 1 ? `Last of ${rewards.length} rewards` : "Reward", rewardView(last)),
