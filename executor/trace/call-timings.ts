@@ -24,14 +24,19 @@ type Draft = {
   cpu: { state: "agent"; before: CpuReading } | { state: "apart"; waited: CpuReading | null } | null;
 };
 
+/** While calls are under way: of threads that came and went between two readings nothing is known (cgroup v1). */
+const LOOK_EVERY_MS = 100;
+
 /** Where the time of each call goes, put together from those who spend it. Calls have their numbers in the event log. */
 export class CallTimings {
   readonly #drafts = new Map<number, Draft>();
   #cpu: SandboxCpu | null = null;
+  #looking: NodeJS.Timeout | null = null;
 
   /** Whose waiting for a processor counts from here on; null where nobody's does. */
   watch(cpu: SandboxCpu | null): void {
     this.#cpu = cpu;
+    if (cpu === null) this.#stopLooking();
   }
 
   begin(call: number): void {
@@ -39,6 +44,7 @@ export class CallTimings {
     this.#drafts.set(call, draft);
     const cpu = this.#cpu;
     if (cpu === null) return;
+    this.#looking ??= setInterval(() => this.#cpu?.look(), LOOK_EVERY_MS).unref();
     // Once the call is on its way: to look at every thread of a sandbox takes as long as to send it.
     setImmediate(() => {
       if (this.#cpu === cpu) draft.cpu ??= { state: "agent", before: cpu.read() };
@@ -77,6 +83,7 @@ export class CallTimings {
     const draft = this.#drafts.get(call);
     if (draft === undefined) return null;
     this.#drafts.delete(call);
+    if (this.#drafts.size === 0) this.#stopLooking();
     const { networkUs, gatewayUs, serialization, cpu } = draft;
     const waited = cpu?.state === "apart" ? cpu.waited : this.#waitedSince(cpu?.before ?? null);
     const timing = {
@@ -89,6 +96,11 @@ export class CallTimings {
       gpu_us: null,
     };
     return Object.values(timing).every((us) => us === null) ? null : timing;
+  }
+
+  #stopLooking(): void {
+    if (this.#looking !== null) clearInterval(this.#looking);
+    this.#looking = null;
   }
 
   #waitedSince(before: CpuReading | null): CpuReading | null {
