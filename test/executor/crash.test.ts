@@ -103,6 +103,7 @@ test("after SIGKILL every process dies at once, and the next life leaves nothing
   const recordings = async () =>
     (await readdir(traces, { recursive: true })).filter((name) => /lease_/.test(name)).sort();
   const readRecording = async (name: string) => readTrace(await readFile(join(traces, name)));
+  await eventually(async () => (await recordings()).length === leaseIds.length);
   expect(await recordings()).toEqual(leaseIds.map(() => expect.stringMatching(/\.traj$/)));
   const printed = async (name: string) =>
     (await readRecording(name)).events.some(({ type }) => type === "output");
