@@ -5,6 +5,7 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { openIdentity } from "#executor/identity.ts";
 import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
@@ -35,8 +36,11 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const child of children.splice(0)) {
     child.kill("SIGCONT");
-    child.kill("SIGKILL");
-    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+    // The first asks it to drain, the next one to end at once: either way nothing of its sandboxes stays.
+    while (child.exitCode === null && child.signalCode === null) {
+      child.kill("SIGTERM");
+      await sleep(100);
+    }
   }
   await rig?.[Symbol.asyncDispose]();
   await rm(data, { recursive: true, force: true });
@@ -169,6 +173,7 @@ test("an executor that was suspended while its task ran elsewhere writes nothing
   child.kill("SIGCONT");
   await eventually(async () => (await readdir(join(data, "executor/attempts"))).length === 0);
   await eventually(async () => (await processesOf(`sleep ${marker}`)).length === 0);
+  await eventually(async () => (await leftovers([folder!])).length === 0);
 
   expect(task).toMatchObject({ state: "succeeded", fence: 2, executor_id: second.executorId });
   expect(stdout.toString().match(/tick/g)).toHaveLength(40);

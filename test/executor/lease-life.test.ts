@@ -12,7 +12,7 @@ import { openIdentity } from "#executor/identity.ts";
 import { ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
 import { claimsOf, openTestProxy, reach } from "#test/gateway/proxy/proxy-under-test.ts";
 import { eventually, Rig } from "./executor-under-test.ts";
-import { processesOf, processesWith } from "./host.ts";
+import { cgroupsWith, processesOf, processesWith } from "./host.ts";
 
 let gateway: TestGateway;
 let rig: Rig;
@@ -254,6 +254,8 @@ test("an attempt that a fault of ours ends is attested with the calls that it ha
     // The log that says what led there is kept too.
     expect(dsec.trace!.count).toBeGreaterThanOrEqual(2);
     expect(await proxy.gateway.ports.blobs.size(dsec.trace!.digest as Digest)).toBe(dsec.trace!.size);
+    // What the lost launcher left goes with the next one, which nobody has to ask for.
+    await eventually(async () => (await cgroupsWith(dsec.lease_id)).length === 0);
   } finally {
     await calling[Symbol.asyncDispose]();
     await proxy.close();
