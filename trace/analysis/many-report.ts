@@ -107,7 +107,8 @@ export class ManyReportBuilder {
       ) as ManyReport["means"],
       correlations: correlations.map((one, at) => ({ ...one, adjusted_p: adjusted[at]! })),
       pairs: this.#options.pairs === true ? this.#pairs() : null,
-      accuracy_note: this.#unsaid > 0 ? accuracyNote(known.observed) : null,
+      // A trace without a call says nothing of tools, and the others have said it.
+      accuracy_note: this.#unsaid > 0 && this.#declared.size === 0 ? accuracyNote(known.observed) : null,
       reward_shares: rewardShares(this.#rewards),
       reward_faults: this.#rewardFaults,
       tools: this.#tools.rows() satisfies ToolRow[],

@@ -66,7 +66,7 @@ export async function measure(
     metrics.tool_call_accuracy = await accuracy(known);
     if (isUnsettled(options.stateChanging, labels, declared, made)) {
       accuracyWith = accuracy;
-      if (labels.readOnly === null) note = accuracyNote(known.observed);
+      if (labels.readOnly === null && declared.size === 0) note = accuracyNote(known.observed);
     }
   }
   const errors = calls.filter(erred).length + facts.errors.filter(({ call }) => call === null).length;

@@ -74,3 +74,20 @@ test.runIf(AIRLINE !== null)(
     expect(accuracy_note).toContain(`counts the calls of ${changing.join(", ")}: nothing says`);
   },
 );
+
+test.runIf(AIRLINE !== null)(
+  "what an import was told of tools counts for its traces without a call too, and leaves nothing to be noted",
+  async () => {
+    const path = join(SHARED_FOLDER, "data/tau-airline/episodes.jsonl");
+    const script = join(import.meta.dirname, "airline_reference.py");
+    const reference = JSON.parse(execFileSync("python3", [script, path]).toString());
+    const report = new ManyReportBuilder({ clusterBy: null });
+    for await (const segment of airlineTraces(path, STATE_CHANGING)) {
+      report.add(await measure(segment, segment.header.trace_id, MEASURE_DEFAULTS));
+    }
+    const { correlations, accuracy_note } = await report.result();
+    const accuracy = correlations.find(({ metric }) => metric === "tool_call_accuracy")!;
+    expect(accuracy.rho).toBeCloseTo(reference.spearman, 12);
+    expect(accuracy_note).toBeNull();
+  },
+);

@@ -26,8 +26,13 @@ export async function importedFrom(
 }
 
 /** Episode by episode. */
-export async function* airlineTraces(path: string): AsyncGenerator<TraceSegment> {
-  for await (const trace of importTraces(createReadStream(path), "episodes.jsonl", "jsonl", OPTIONS)) {
+/** @param stateChanging the tools that do, where the import is told */
+export async function* airlineTraces(
+  path: string,
+  stateChanging: ReadonlySet<string> | null = null,
+): AsyncGenerator<TraceSegment> {
+  const options = { ...OPTIONS, stateChanging };
+  for await (const trace of importTraces(createReadStream(path), "episodes.jsonl", "jsonl", options)) {
     yield await writtenTrace(trace);
   }
 }
