@@ -12,7 +12,7 @@ export const nodeEngine: Engine = {
   compress: (bytes) => compress(bytes, 3),
   decompress(frame, maxBytes) {
     // in one piece, where the default is many small ones that are joined; a piece that is full is followed by another
-    const chunkSize = Math.max(64, maxBytes + 1);
+    const chunkSize = Math.max(64, Math.min(contentBytes(frame) ?? maxBytes, maxBytes) + 1);
     const { buffer, byteOffset, length } = zstdDecompressSync(frame, {
       ...{ maxOutputLength: Math.max(1, maxBytes), chunkSize },
       ...(namesDictionary(frame) ? { dictionary: DICTIONARY } : {}),
@@ -45,6 +45,19 @@ export const sealingEngine: Engine = {
 /** By the frame's descriptor (RFC 8878 section 3.1.1.1.1): without one it was made with none. */
 function namesDictionary(frame: Uint8Array): boolean {
   return ((frame[4] ?? 0) & 3) !== 0;
+}
+
+/** What the frame says it holds, which is to be believed of memory alone; null where it does not say (section 3.1.1.1). */
+function contentBytes(frame: Uint8Array): number | null {
+  const descriptor = frame[4] ?? 0;
+  const isSingleSegment = (descriptor & 0x20) !== 0;
+  const at = 5 + (isSingleSegment ? 0 : 1) + [0, 1, 2, 4][descriptor & 3]!;
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
+  const width = [isSingleSegment ? 1 : 0, 2, 4, 8][descriptor >> 6]!;
+  if (width === 0 || at + width > frame.length) return null;
+  if (width === 1) return view.getUint8(at);
+  if (width === 2) return view.getUint16(at, true) + 256;
+  return width === 4 ? view.getUint32(at, true) : Number(view.getBigUint64(at, true));
 }
 
 function compress(bytes: Uint8Array, level: number, options: { dictionary?: Uint8Array } = {}): Uint8Array {
