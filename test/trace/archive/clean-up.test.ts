@@ -106,7 +106,7 @@ describe("cleaning up", () => {
   });
 });
 
-describe("links", () => {
+describe("links (B70)", () => {
   test("to folders and files are not followed, and their targets stay", () => {
     const target = made("outside/a.trace", 100);
     const inside = join(folder, "runs");

@@ -64,7 +64,7 @@ test("absent and zero stay apart where a member may be absent", () => {
   expect(decodeEvent(encodeEvent(body, PLACE), 0)).toMatchObject({ pid: 0, exit_code: 0, signal: null });
 });
 
-test("JSON members keep integers past 2^53, number spellings and member order to the letter", () => {
+test("JSON members keep integers past 2^53, number spellings and member order to the letter (B61)", () => {
   const json = '{"b":9007199254740993,"a":1234552132131231239,"n":-9223372036854775808,"x":1.0,"y":1e2}';
   const body: EventBody = { type: "context", context_digest: DIGEST, context_json: json };
   expect(decodeEvent(encodeEvent(body, PLACE), 0)).toMatchObject({ context_json: json });

@@ -172,7 +172,7 @@ test("the zstd frames of a file are one Trace message, whatever lies between the
   expect(blocks).toBe((await opened(bytes)).segments[0]!.blocks.length);
 });
 
-test("files that are joined are read to the end, with skippable and empty frames before, between and after", async () => {
+test("files that are joined are read to the end, with skippable and empty frames before, between and after (B63)", async () => {
   const foreign = Buffer.from("502a4d1805000000aabbccddee", "hex");
   foreign[0] = 0x5a;
   const empty = spawnSync("zstd", ["-c"], { input: "" }).stdout;

@@ -23,7 +23,7 @@ function onFullDisk(script: string): string {
   return execFileSync("unshare", ["--mount", "--map-root-user", "sh", "-euc", shell]).toString();
 }
 
-test("a full disk stops a writer with an error, leaves every whole flush readable, and once it has room nothing is missing", async () => {
+test("a full disk stops a writer with an error, leaves every whole flush readable, and once it has room nothing is missing (B65)", async () => {
   const disk = join(folder, "disk");
   const told = JSON.parse(onFullDisk(`"${process.execPath}" ${WRITES} ${disk}/a.traj`));
   expect(told.whenFull.code).toBe("TRACE_UNWRITABLE");

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser.stop());
 
-test("nothing that was recorded runs, asks for anything or becomes markup, in any row", async () => {
+test("nothing that was recorded runs, asks for anything or becomes markup, in any row (B81)", async () => {
   const { page, requests, dialogs, faults } = await browser.open(rich);
   const scripts = await page.locator("script").count();
   const rows = await page.locator("[role=treeitem]").count();
