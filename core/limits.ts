@@ -192,6 +192,8 @@ export const LIMITS = {
   leaseBatch: 64,
   renewBatch: 1024,
   longPollMs: 25_000,
+  /** Wake-ups may be missed: who waits for one looks again by itself after about so long. */
+  wakePollMs: 1_000,
   retryBackoffBaseMs: 500,
   retryBackoffMaxMs: 60_000,
   cancelNoticeMs: 500,

@@ -14,8 +14,6 @@ import { untilAborted } from "./long-poll.ts";
 import { TaskParams } from "./tasks.ts";
 
 const EVENTS_PER_READ = 256;
-/** Wake-ups may be missed; nothing waits longer than this for the next look. */
-const POLL_MS = 1_000;
 
 export function eventRoutes(gateway: Gateway): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>();
@@ -137,7 +135,7 @@ function eventStream(
           }
           const quietMs = performance.now() - sentAtMs;
           if (quietMs >= LIMITS.sseHeartbeatMs) return send(": still here\n\n");
-          await feed.wait(Math.min(POLL_MS, LIMITS.sseHeartbeatMs - quietMs), signal);
+          await feed.wait(Math.min(LIMITS.wakePollMs, LIMITS.sseHeartbeatMs - quietMs), signal);
         }
         end(controller);
       } catch (error) {

@@ -20,8 +20,6 @@ import { serve } from "../openapi-route.ts";
 import { json } from "../reply.ts";
 import { longPoll } from "./long-poll.ts";
 
-const QUEUE_POLL_MS = 1_000;
-
 export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>();
   const { store } = gateway;
@@ -48,7 +46,6 @@ export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
       const leases = await longPoll(gateway, c, {
         topic: "queue",
         waitMs: body.wait_ms,
-        pollMs: QUEUE_POLL_MS,
         look: async () => {
           const granted = await store.acquireLeases(caller.executorId, free, body.max_leases);
           return granted.length > 0 ? granted : null;

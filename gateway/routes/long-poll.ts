@@ -1,11 +1,12 @@
 /** Requests that are held open until there is something to say. */
 import type { Context } from "hono";
+import { LIMITS } from "#core/limits.ts";
 import type { Gateway } from "../environment.ts";
 import type { Topic } from "../ports.ts";
 
 /**
  * Calls `look` until it finds something, the time is over, the client has left or the gateway stops. Between looks
- * it sleeps until the topic wakes it, and never longer than about `pollMs`: wake-ups may be missed. The jitter keeps
+ * it sleeps until the topic wakes it, and never longer than about `pollMs`. The jitter keeps
  * many waiters from looking at once.
  *
  * `look` is never called for a client that is known to have left: what it would take would be lost.
@@ -13,9 +14,9 @@ import type { Topic } from "../ports.ts";
 export async function longPoll<T>(
   gateway: Gateway,
   c: Context,
-  options: { topic: Topic; waitMs: number; pollMs: number; look: () => Promise<T | null> },
+  options: { topic: Topic; waitMs: number; pollMs?: number; look: () => Promise<T | null> },
 ): Promise<T | null> {
-  const { topic, waitMs, pollMs, look } = options;
+  const { topic, waitMs, pollMs = LIMITS.wakePollMs, look } = options;
   const signal = untilAborted(c.req.raw.signal, gateway.closing);
   const endMs = performance.now() + waitMs;
   // From before the look on: what happens while it is under way is not in it, and would be waited for until the next poll.

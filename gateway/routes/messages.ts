@@ -19,8 +19,6 @@ import { holdOf, LeaseParams } from "./lease-ends.ts";
 import { longPoll } from "./long-poll.ts";
 import { idempotencyKeyOf } from "./tasks.ts";
 
-const POLL_MS = 1_000;
-
 const ChannelParams = LeaseParams.extend({ channel: ChannelNameSchema });
 const SendQuery = z.strictObject({ fence: z.coerce.number().pipe(FenceSchema) });
 const SendHeaders = z.object({
@@ -124,7 +122,7 @@ export function messageRoutes(gateway: Gateway): OpenAPIHono<Env> {
       const first = channelId !== undefined && waitMs > 0 ? null : await look();
       if (first !== null || waitMs === 0) return json(c, { items: first ?? [] });
       const topic = `messages:${channelId!}` as const;
-      const found = await longPoll(gateway, c, { topic, waitMs, pollMs: POLL_MS, look });
+      const found = await longPoll(gateway, c, { topic, waitMs, look });
       return json(c, { items: found ?? [] });
     },
   );

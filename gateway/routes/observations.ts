@@ -15,8 +15,6 @@ import { json } from "../reply.ts";
 import { longPoll } from "./long-poll.ts";
 import { idempotencyKeyOf, TaskParams } from "./tasks.ts";
 
-const POLL_MS = 1_000;
-
 export function observationRoutes(gateway: Gateway): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>();
   const { store } = gateway;
@@ -77,7 +75,6 @@ export function observationRoutes(gateway: Gateway): OpenAPIHono<Env> {
       const observations = await longPoll(gateway, c, {
         topic: `observe:${caller.executorId}`,
         waitMs: body.wait_ms,
-        pollMs: POLL_MS,
         look: async () => {
           const waiting = await store.waitingObservations(caller.executorId);
           return waiting.length > 0 ? waiting : null;

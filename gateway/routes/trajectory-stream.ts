@@ -1,7 +1,9 @@
 /** A trajectory's bytes from the parts in which they came, to the end, or as they go on coming. */
+
 import type { Context } from "hono";
 import { DsecError } from "#core/errors.ts";
 import type { TaskId } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
 import type { Gateway } from "../environment.ts";
 import { untilAborted } from "./long-poll.ts";
 
@@ -9,7 +11,6 @@ import { untilAborted } from "./long-poll.ts";
 export type Trajectory = { fence: number | null; size: number; held: boolean };
 
 const PARTS_PER_READ = 64;
-const POLL_MS = 1_000;
 
 /**
  * Reads only when the client has room. Ends where the attempt is held no more and all that came of it was read, when the
@@ -59,7 +60,7 @@ async function* follow(
   let fence: number | null = null;
   while (!signal.aborted) {
     // Listened for before looking, so that what comes in between wakes us.
-    const woken = gateway.wake.wait(`trace:${taskId}`, POLL_MS, signal);
+    const woken = gateway.wake.wait(`trace:${taskId}`, LIMITS.wakePollMs, signal);
     const trajectory = await next();
     if (trajectory === null) return;
     fence ??= trajectory.fence;

@@ -1,8 +1,6 @@
+import { LIMITS } from "#core/limits.ts";
 import type { TaskEvent } from "#core/wire/tasks.ts";
 import type { Topic, Wake } from "#gateway/ports.ts";
-
-/** How long a wait goes on at most before its caller looks again: the polling underneath. */
-export const WAKE_POLL_MS = 1_000;
 
 export type LocalWake = Wake & {
   /** Wakes everybody, as after a time in which wake-ups may have been missed. */
@@ -12,7 +10,7 @@ export type LocalWake = Wake & {
 
 /** Wakes waiters of this process. Enough where one process is the whole gateway; others build on it. */
 export function createLocalWake(options: { pollMs?: number } = {}): LocalWake {
-  const pollMs = options.pollMs ?? WAKE_POLL_MS;
+  const pollMs = options.pollMs ?? LIMITS.wakePollMs;
   const followers = new Map<Topic, Set<(told: readonly TaskEvent[]) => void>>();
 
   function wakeTopic(topic: Topic, told: readonly TaskEvent[] = []): void {

@@ -34,6 +34,19 @@ export function skippableFrame(magic: number, ...parts: Uint8Array[]): Uint8Arra
   return frame;
 }
 
+/** Where the parts of a zstd frame lie, counted from its magic number, by the byte that follows that (RFC 8878 section 3.1.1.1). */
+export function zstdLayout(descriptor: number) {
+  const isSingleSegment = (descriptor & 0x20) !== 0;
+  const dictionaryBytes = [0, 1, 2, 4][descriptor & 3]!;
+  const contentSizeBytes = [isSingleSegment ? 1 : 0, 2, 4, 8][descriptor >>> 6]!;
+  const contentSizeAt = 5 + (isSingleSegment ? 0 : 1) + dictionaryBytes;
+  return {
+    ...{ dictionaryBytes, contentSizeAt, contentSizeBytes },
+    blocksAt: contentSizeAt + contentSizeBytes,
+    checksumBytes: (descriptor & 4) !== 0 ? 4 : 0,
+  };
+}
+
 export function isSkippable(magic: number): boolean {
   return magic >>> 4 === 0x184d2a5;
 }

@@ -12,6 +12,7 @@ import {
   type Place,
   uint32At,
   ZSTD_MAGIC,
+  zstdLayout,
 } from "./frames.ts";
 import { decodeHeader, type TraceHeader } from "./header.ts";
 
@@ -134,15 +135,11 @@ class Window {
  * passed over. One with content is a block that nobody announced.
  */
 async function emptyFrameBytes(window: Window, at: number, place: Place): Promise<number> {
-  const descriptor = (await window.read(at + 4, 1, place))[0]!;
-  const single = (descriptor & 0x20) !== 0;
-  const dictionary = [0, 1, 2, 4][descriptor & 3]!;
-  const contentSize = [single ? 1 : 0, 2, 4, 8][descriptor >>> 6]!;
-  const blockAt = 5 + (single ? 0 : 1) + dictionary + contentSize;
-  const block = await window.read(at + blockAt, 3, place);
+  const { blocksAt, checksumBytes } = zstdLayout((await window.read(at + 4, 1, place))[0]!);
+  const block = await window.read(at + blocksAt, 3, place);
   // last block, raw, no bytes
   if (block[0] !== 1 || block[1] !== 0 || block[2] !== 0) {
     throw corruptAt(place, "no block header announces this zstd frame");
   }
-  return blockAt + 3 + ((descriptor & 4) !== 0 ? 4 : 0);
+  return blocksAt + 3 + checksumBytes;
 }

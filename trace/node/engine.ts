@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { constants, zstdCompressSync, zstdDecompressSync } from "node:zlib";
 import { LIMITS } from "#core/limits.ts";
 import type { Engine } from "#trace/format/engine.ts";
+import { zstdLayout } from "#trace/format/frames.ts";
 import type { IndexOf } from "#trace/query/needles.ts";
 
 const DICTIONARY = readFileSync(new URL("../../proto/trace-1.dictionary", import.meta.url));
@@ -42,22 +43,19 @@ export const sealingEngine: Engine = {
     compress(bytes, 10, bytes.length <= LIMITS.traceSharedFrameBytes ? { dictionary: DICTIONARY } : {}),
 };
 
-/** By the frame's descriptor (RFC 8878 section 3.1.1.1.1): without one it was made with none. */
+/** Without one the frame was made with none. */
 function namesDictionary(frame: Uint8Array): boolean {
-  return ((frame[4] ?? 0) & 3) !== 0;
+  return zstdLayout(frame[4] ?? 0).dictionaryBytes > 0;
 }
 
-/** What the frame says it holds, which is to be believed of memory alone; null where it does not say (section 3.1.1.1). */
+/** What the frame says it holds, which is to be believed of memory alone; null where it does not say. */
 function contentBytes(frame: Uint8Array): number | null {
-  const descriptor = frame[4] ?? 0;
-  const isSingleSegment = (descriptor & 0x20) !== 0;
-  const at = 5 + (isSingleSegment ? 0 : 1) + [0, 1, 2, 4][descriptor & 3]!;
+  const { contentSizeAt: at, contentSizeBytes: bytes, blocksAt } = zstdLayout(frame[4] ?? 0);
+  if (bytes === 0 || blocksAt > frame.length) return null;
   const view = new DataView(frame.buffer, frame.byteOffset, frame.length);
-  const width = [isSingleSegment ? 1 : 0, 2, 4, 8][descriptor >> 6]!;
-  if (width === 0 || at + width > frame.length) return null;
-  if (width === 1) return view.getUint8(at);
-  if (width === 2) return view.getUint16(at, true) + 256;
-  return width === 4 ? view.getUint32(at, true) : Number(view.getBigUint64(at, true));
+  if (bytes === 1) return view.getUint8(at);
+  if (bytes === 2) return view.getUint16(at, true) + 256;
+  return bytes === 4 ? view.getUint32(at, true) : Number(view.getBigUint64(at, true));
 }
 
 function compress(bytes: Uint8Array, level: number, options: { dictionary?: Uint8Array } = {}): Uint8Array {
