@@ -121,6 +121,15 @@ export type Store = MessageStore & {
 
   // leases
   acquireLeases(executorId: ExecutorId, free: Resources, max: number): Promise<Lease[]>;
+  /**
+   * After `acquireLeases` found nothing: lets what is free stand as an offer until `wait` is over, which its signal ends
+   * early. A task that is submitted to this process meanwhile may be granted to it as it is stored.
+   */
+  awaitLease(
+    executorId: ExecutorId,
+    free: Resources,
+    wait: (granted: AbortSignal) => Promise<void>,
+  ): Promise<Lease | null>;
   renewLeases(executorId: ExecutorId, holds: Hold[]): Promise<RenewResponse>;
   listCancellations(executorId: ExecutorId): Promise<Hold[]>;
   /** `running` is noted once, whatever comes again. */

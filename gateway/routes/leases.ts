@@ -50,6 +50,10 @@ export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
           const granted = await store.acquireLeases(caller.executorId, free, body.max_leases);
           return granted.length > 0 ? granted : null;
         },
+        meanwhile: async (sleep) => {
+          const granted = await store.awaitLease(caller.executorId, free, sleep);
+          return granted === null ? null : [granted];
+        },
       });
       if (leases !== null && c.req.raw.signal.aborted) return giveBack(gateway, c, caller, leases);
       gateway.metrics.count("dsec_leases_granted_total", "Leases granted.", {}, leases?.length ?? 0);

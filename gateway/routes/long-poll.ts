@@ -14,9 +14,16 @@ import type { Topic } from "../ports.ts";
 export async function longPoll<T>(
   gateway: Gateway,
   c: Context,
-  options: { topic: Topic; waitMs: number; pollMs?: number; look: () => Promise<T | null> },
+  options: {
+    topic: Topic;
+    waitMs: number;
+    pollMs?: number;
+    look: () => Promise<T | null>;
+    /** In place of only sleeping, where what is looked for may come meanwhile; the signal ends the sleep. */
+    meanwhile?: (sleep: (until?: AbortSignal) => Promise<void>) => Promise<T | null>;
+  },
 ): Promise<T | null> {
-  const { topic, waitMs, pollMs = LIMITS.wakePollMs, look } = options;
+  const { topic, waitMs, pollMs = LIMITS.wakePollMs, look, meanwhile = asleep } = options;
   const signal = untilAborted(c.req.raw.signal, gateway.closing);
   const endMs = performance.now() + waitMs;
   // From before the look on: what happens while it is under way is not in it, and would be waited for until the next poll.
@@ -30,12 +37,21 @@ export async function longPoll<T>(
       const remainingMs = endMs - performance.now();
       if (remainingMs <= 0) return null;
       const sleepMs = Math.min(remainingMs, pollMs * (0.75 + Math.random() / 4));
-      if (!woken) await gateway.wake.wait(topic, sleepMs, signal);
+      if (woken) continue;
+      const brought = await meanwhile((until) =>
+        gateway.wake.wait(topic, sleepMs, until ? AbortSignal.any([signal, until]) : signal),
+      );
+      if (brought !== null) return brought;
     }
     return null;
   } finally {
     unfollow();
   }
+}
+
+async function asleep(sleep: () => Promise<void>): Promise<null> {
+  await sleep();
+  return null;
 }
 
 export function untilAborted(...signals: (AbortSignal | undefined)[]): AbortSignal {

@@ -7,7 +7,7 @@ import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { column, textArray } from "./columns.ts";
 import { vectorOf } from "./rows.ts";
-import type { StoreContext } from "./store.ts";
+import type { SharedContext } from "./store.ts";
 
 /** Tasks that are looked at, and fit nobody who asks any more, before a claim contents itself with what it has. */
 const MISSES_MAX = 100;
@@ -18,9 +18,9 @@ type Claim = { executorId: ExecutorId; free: Resources; max: number };
 
 /** Granting leases. */
 export function acquirer(
-  { sql, wake, leaseTtlMs = LIMITS.leaseTtlMs }: StoreContext,
+  { sql, wake, offers, leaseTtlMs = LIMITS.leaseTtlMs }: SharedContext,
   expireLeases: Store["expireLeases"],
-): Pick<Store, "acquireLeases" | "expireLeases"> {
+): Pick<Store, "acquireLeases" | "awaitLease" | "expireLeases"> {
   let expiredAtMs = Number.NEGATIVE_INFINITY;
 
   const claim = coalesce<Claim, Lease[]>({ run: claimBatch, weigh: (item) => item.max });
@@ -51,6 +51,7 @@ export function acquirer(
 
   return {
     acquireLeases: (executorId, free, max) => claim({ executorId, free, max }),
+    awaitLease: (executorId, free, wait) => offers.during({ executorId, free }, wait),
     expireLeases: expire,
   };
 }
@@ -61,7 +62,6 @@ type Placed = { rank: number; lease: Lease; told: TaskEvent };
 
 function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
   const expiresAt = row.expires_at.toISOString();
-  const at = row.granted_at.toISOString();
   return row.leases.split("\n").map((line, i) => {
     const [rank, leaseId, taskId, keyId, fence, attempt, seq, digest] = line.split(" ");
     const lease: Lease = {
@@ -75,9 +75,13 @@ function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
       spec: row.specs[i]!,
       spec_digest: digest as Digest,
     };
-    const leased = { type: "state", state: "leased", reason: null } as const;
-    return { rank: Number(rank), lease, told: { seq: Number(seq), at, fence: lease.fence, ...leased } };
+    return { rank: Number(rank), lease, told: leasedEvent(lease, Number(seq), row.granted_at) };
   });
+}
+
+/** That the lease was granted, as `listEvents` has it. */
+export function leasedEvent({ fence }: Lease, seq: number, grantedAt: Date): TaskEvent {
+  return { seq, at: grantedAt.toISOString(), fence, type: "state", state: "leased", reason: null };
 }
 
 function inQueueOrder(a: Placed, b: Placed): number {

@@ -11,10 +11,11 @@ import { eventAppender } from "./events.ts";
 import { executorNotFound } from "./executors.ts";
 import { heldRows, type LeaseStanding, refusal, STANDING_COLUMNS, standingFrom } from "./judgement.ts";
 import { isPoison } from "./sql.ts";
-import type { StoreContext } from "./store.ts";
+import type { SharedContext } from "./store.ts";
 
 type LeaseMethods =
   | "acquireLeases"
+  | "awaitLease"
   | "expireLeases"
   | "renewLeases"
   | "listCancellations"
@@ -28,7 +29,7 @@ type Held = { executorId: ExecutorId; hold: Hold };
 type Renewed = RenewResponse["leases"][number] & { draining: boolean };
 
 /** A lease from its grant to its end. */
-export function leaseStore(context: StoreContext): Pick<Store, LeaseMethods> {
+export function leaseStore(context: SharedContext): Pick<Store, LeaseMethods> {
   const { sql, leaseTtlMs = LIMITS.leaseTtlMs } = context;
   const renew = coalesce<Held, Renewed>({ run: renewBatch, mayBePoisoned: isPoison });
 

@@ -8,6 +8,7 @@ import { keyStore } from "./keys.ts";
 import { leaseStore } from "./leases.ts";
 import { messageStore } from "./messages.ts";
 import { observationStore } from "./observations.ts";
+import { Offers } from "./offers.ts";
 import { policyStore } from "./policies.ts";
 import { receiptStore } from "./receipts.ts";
 import { secretStore } from "./secrets.ts";
@@ -23,14 +24,18 @@ export type StoreContext = {
   leaseTtlMs?: number;
 };
 
+/** The same within the store, whose parts share what stands between submissions and claims. */
+export type SharedContext = StoreContext & { offers: Offers };
+
 /** The store over a database that `migrate` has brought up to date. Owns `sql` from here on. */
 export function createStore(context: StoreContext): Store {
   const { sql } = context;
-  const leases = leaseStore(context);
+  const shared: SharedContext = { ...context, offers: new Offers() };
+  const leases = leaseStore(shared);
   return {
     ...keyStore(context),
     ...artifactStore(context),
-    ...taskStore(context),
+    ...taskStore(shared),
     ...leases,
     ...executorStore(context),
     ...callStore(context),

@@ -1,12 +1,25 @@
 import { DsecError } from "#core/errors.ts";
-import { type Digest, type ExecutorId, isDigest, type KeyId, newId, type TaskId } from "#core/ids.ts";
+import {
+  type Digest,
+  type ExecutorId,
+  isDigest,
+  type KeyId,
+  type LeaseId,
+  newId,
+  type TaskId,
+} from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
+import type { Resources } from "#core/resources.ts";
 import { isFinal, TASK_STATES, type TaskState } from "#core/task.ts";
+import type { Lease } from "#core/wire/leases.ts";
 import { footprint, type Task, type TaskSpec } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
+import { leasedEvent } from "./acquire.ts";
 import { coalesce } from "./coalesce.ts";
 import { column, rowsOf } from "./columns.ts";
 import { decodeCursor, pageOf } from "./cursor.ts";
 import { endedWithoutResult } from "./ends.ts";
+import type { Offers } from "./offers.ts";
 import {
   type EventRow,
   eventOf,
@@ -18,14 +31,22 @@ import {
   vectorOf,
 } from "./rows.ts";
 import { isPoison, type Parameter } from "./sql.ts";
-import type { StoreContext } from "./store.ts";
+import type { SharedContext } from "./store.ts";
 import { storableJson } from "./text.ts";
 
 type TaskMethods = "submitTask" | "getTask" | "listTasks" | "cancelTask" | "listEvents" | "countTasks";
 
-export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods> {
+export function taskStore({
+  sql,
+  wake,
+  offers,
+  leaseTtlMs = LIMITS.leaseTtlMs,
+}: SharedContext): Pick<Store, TaskMethods> {
   const submit = coalesce<Submission, Submitted>({
-    run: submitBatch,
+    run: async (submissions) => {
+      const offer = submissions.length === 1 ? offers.take(footprint(submissions[0]!.spec)) : null;
+      return offer === null ? submitBatch(submissions) : [await submitTo(offer, submissions[0]!)];
+    },
     weigh: ({ specJson }) => 1 + specJson.length / 8192,
     mayBePoisoned: isPoison,
   });
@@ -44,6 +65,33 @@ export function taskStore({ sql, wake }: StoreContext): Pick<Store, TaskMethods>
         return at ? { task: newTask(submission, at), created: true } : submittedBefore(submission);
       }),
     );
+  }
+
+  /** Stores a task that comes alone while an executor waits for one, and mostly grants it. */
+  async function submitTo(
+    { room, settle }: NonNullable<ReturnType<Offers["take"]>>,
+    submission: Submission,
+  ): Promise<Submitted | Error> {
+    let lease: Lease | null = null;
+    try {
+      const leaseId = newId("lease");
+      const [row] = await sql.query<SubmittedRow>(SUBMIT_TO, [
+        ...submissionFields(submission, leaseId),
+        room.executorId,
+        arrayOf(room.free),
+        leaseTtlMs,
+        LIMITS.executorLostAfterMs,
+      ]);
+      if (row === undefined) return submittedBefore(submission);
+      if (row.expires_at === null) wake.notify("queue");
+      else {
+        lease = firstLease(submission, leaseId, row.expires_at, leaseTtlMs);
+        wake.notify(`task:${submission.id}`, [leasedEvent(lease, 2, row.created_at)]);
+      }
+      return { task: newTask(submission, row.created_at), created: true };
+    } finally {
+      settle(lease);
+    }
   }
 
   /** The task that holds the submission's idempotency key already. */
@@ -143,22 +191,46 @@ type Submission = {
 /** How often a cancellation looks for a task that changes hands just then. */
 const CANCEL_TRIES_MAX = 10;
 
-function submissionColumns(submissions: Submission[]): string[] {
-  const of = (value: (submission: Submission) => string | number | null) => column(submissions.map(value));
+/** In the order of `submission`'s columns. */
+function submissionFields(
+  { id, keyId, idempotencyKey, spec, specJson, specDigest }: Submission,
+  leaseId: LeaseId,
+): (string | number | null)[] {
   return [
-    of(({ id }) => id),
-    of(({ keyId }) => keyId),
-    of(({ idempotencyKey }) => idempotencyKey),
-    of(() => newId("lease")),
-    of(({ specJson }) => specJson),
-    of(({ specDigest }) => specDigest),
-    of(({ spec }) => storableJson(spec.labels)),
-    of(({ spec }) => imageName(spec.image)),
-    of(({ spec }) => spec.job),
-    of(({ spec }) => `{${vectorOf(footprint(spec))}}`),
-    of(({ spec }) => spec.priority),
-    of(({ spec }) => spec.retries + 1),
+    ...[id, keyId, idempotencyKey, leaseId, specJson, specDigest],
+    ...[storableJson(spec.labels), imageName(spec.image), spec.job, arrayOf(footprint(spec))],
+    ...[spec.priority, spec.retries + 1],
   ];
+}
+
+function submissionColumns(submissions: Submission[]): string[] {
+  const rows = submissions.map((submission) => submissionFields(submission, newId("lease")));
+  return rows[0]!.map((_, i) => column(rows.map((row) => row[i]!)));
+}
+
+/** A vector as an array of SQL's. */
+function arrayOf(resources: Resources): string {
+  return `{${vectorOf(resources)}}`;
+}
+
+/** What a claim of the task would be granted. */
+function firstLease(
+  { id, keyId, spec, specDigest }: Submission,
+  leaseId: LeaseId,
+  expiresAt: Date,
+  ttlMs: number,
+): Lease {
+  return {
+    lease_id: leaseId,
+    task_id: id,
+    key_id: keyId,
+    fence: 1,
+    attempt: 1,
+    ttl_ms: ttlMs,
+    expires_at: expiresAt.toISOString(),
+    spec,
+    spec_digest: specDigest,
+  };
 }
 
 /**
@@ -221,6 +293,12 @@ select id, created_at from stored`;
 const SUBMIT = submission("");
 /** Rows are inserted in the order of their unique keys, so that two batches cannot wait for each other. */
 const SUBMIT_ONCE = submission("order by p.key_id, p.idempotency_key, p.place on conflict do nothing");
+
+type SubmittedRow = { created_at: Date; expires_at: Date | null };
+
+const SUBMIT_TO = `
+select created_at, expires_at from dsec_submit_to($1, $2, $3, $4, $5::text::json, $6, $7::text::jsonb, $8, $9,
+  $10::text::int[], $11::smallint, $12::int, $13, $14::text::bigint[], $15::int, $16::int)`;
 
 /** Queued: ends at once. Held: the holder is told. No row where the task is final, unknown or another key's. */
 const CANCEL = `

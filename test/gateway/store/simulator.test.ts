@@ -121,13 +121,24 @@ async function act(world: World): Promise<void> {
 }
 
 async function acquire(world: World, executorId: ExecutorId): Promise<void> {
-  for (const lease of await world.store.acquireLeases(executorId, CAPACITY, 1 + world.pick(3))) {
+  const { store, pick } = world;
+  const leases = await store.acquireLeases(executorId, CAPACITY, 1 + pick(3));
+  if (leases.length === 0) {
+    const granted = await store.awaitLease(executorId, CAPACITY, (granted) => turns(pick(30), granted));
+    if (granted !== null) leases.push(granted);
+  }
+  for (const lease of leases) {
     expect(lease.fence, "fences grow").toBeGreaterThan(world.fences.get(lease.task_id) ?? 0);
     expect(world.ended.has(lease.task_id), "a task that ended is not granted").toBe(false);
     expect(lease.attempt).toBeLessThanOrEqual(lease.spec.retries + 1);
     world.fences.set(lease.task_id, lease.fence);
     world.leases.push({ executorId, lease });
   }
+}
+
+/** So many turns of the event loop, or until the signal aborts. */
+async function turns(count: number, signal: AbortSignal): Promise<void> {
+  for (let i = 0; i < count && !signal.aborted; i++) await new Promise(setImmediate);
 }
 
 async function complete(world: World, { executorId, lease }: Held): Promise<void> {
