@@ -1,7 +1,7 @@
 /** A submitted task as a command follows it: its output as it comes, its end, and Ctrl-C for it. */
 import { DsecError } from "#core/errors.ts";
 import { isFinal, processExitCode } from "#core/task.ts";
-import type { Task, TaskRequest } from "#core/wire/tasks.ts";
+import type { Task, TaskEvent, TaskRequest } from "#core/wire/tasks.ts";
 import type { Client } from "#sdk/client.ts";
 import { createOutputWriter } from "./output-writer.ts";
 import { EXIT, note, onStopSignal } from "./program.ts";
@@ -39,11 +39,9 @@ export async function followTask(
   });
   // the command would be killed by SIGPIPE, so its task is cancelled
   writer?.broken.addEventListener("abort", cancel, { once: true });
-  const passOn = async (task: string) => {
+  const passOn = async (task: string, events: AsyncGenerator<TaskEvent>) => {
     try {
-      for await (const event of client.tasks.events(task, { signal: following.signal })) {
-        await writer?.event(event);
-      }
+      for await (const event of events) await writer?.event(event);
     } catch (cause) {
       if (!(cause instanceof DsecError)) throw cause;
       const way = `${task} is not cancelled by that; follow it once the gateway answers: dsec task logs ${task}`;
@@ -52,11 +50,12 @@ export async function followTask(
   };
 
   try {
-    id = (await client.tasks.submit(request)).id;
+    const { task, events } = await client.tasks.follow(request, { signal: following.signal });
+    id = task.id;
     submitted(id);
     if (isStopping) cancel();
     const served = options.served === undefined ? [] : [options.served];
-    await Promise.race([passOn(id), notCancelled.promise, ...served]);
+    await Promise.race([passOn(id, events), notCancelled.promise, ...served]);
   } finally {
     following.abort();
     stopListening();

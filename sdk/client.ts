@@ -29,9 +29,9 @@ import {
   type TaskRequest,
   TaskSchema,
 } from "#core/wire/tasks.ts";
-import { followEvents } from "./task-events.ts";
+import { followEvents, submitAndFollow } from "./task-events.ts";
 import { followTrajectoryBytes } from "./task-trajectory.ts";
-import { createTransport, type Transport, type TransportOptions } from "./transport.ts";
+import { type Call, createTransport, type Transport, type TransportOptions } from "./transport.ts";
 
 export type ClientOptions = TransportOptions;
 export type Paging = { limit?: number; cursor?: string };
@@ -68,20 +68,33 @@ function taskCalls(transport: Transport) {
   const bytes = (id: string, rest: string, query: Record<string, string> = {}, signal?: AbortSignal) =>
     transport.send({ method: "GET", path: path(id, rest), query, idempotent: true, signal });
 
+  const submission = (request: TaskRequest, given: { idempotencyKey?: string } & Signalled): Call => ({
+    method: "POST",
+    path: "/v1/tasks",
+    headers: { "idempotency-key": given.idempotencyKey ?? crypto.randomUUID() },
+    json: request,
+    idempotent: true,
+    signal: given.signal,
+  });
+
   const calls = {
     /**
      * Submits a task. Without a key of the caller's own one is made, so that a repeat after a lost answer finds
      * the first task. Throws INSUFFICIENT_… when no executor could ever hold it.
      */
     async submit(request: TaskRequest, given: { idempotencyKey?: string } & Signalled = {}): Promise<Task> {
-      return transport.sendFor(TaskSchema, {
-        method: "POST",
-        path: "/v1/tasks",
-        headers: { "idempotency-key": given.idempotencyKey ?? crypto.randomUUID() },
-        json: request,
-        idempotent: true,
-        signal: given.signal,
-      });
+      return transport.sendFor(TaskSchema, submission(request, given));
+    },
+
+    /**
+     * Submits a task as `submit` does and follows it as `events` does, in one request: its first output comes sooner by a
+     * round trip. The connection is held until `events` has ended or the signal aborts.
+     */
+    async follow(
+      request: TaskRequest,
+      given: { idempotencyKey?: string } & Signalled = {},
+    ): Promise<{ task: Task; events: AsyncGenerator<TaskEvent> }> {
+      return submitAndFollow(transport, submission(request, given), (id) => path(id, "/events"));
     },
 
     async get(id: string, { signal }: Signalled = {}): Promise<Task> {

@@ -1,17 +1,17 @@
 /** A task's events as a stream (Server-Sent Events, HTML Living Standard section 9.2) that resumes without gap or repeat. */
-import { OpenAPIHono } from "@hono/zod-openapi";
+import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import type { TaskId } from "#core/ids.ts";
+import type { KeyId, TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { isFinal } from "#core/task.ts";
-import { EventsQuerySchema, type TaskEvent } from "#core/wire/tasks.ts";
+import { TaskIdSchema } from "#core/wire/common.ts";
+import { EventsQuerySchema, type Task, type TaskEvent } from "#core/wire/tasks.ts";
 import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import { noContent } from "../reply.ts";
 import { EventFeed } from "./event-feed.ts";
 import { untilAborted } from "./long-poll.ts";
-import { TaskParams } from "./tasks.ts";
 
 const EVENTS_PER_READ = 256;
 
@@ -28,7 +28,7 @@ export function eventRoutes(gateway: Gateway): OpenAPIHono<Env> {
       description:
         "`id` is the event's seq, `event` its type, `data` the event as JSON. Resume with Last-Event-ID or `after`. An id that is not known here gives one `resync` event, then everything from the start. The stream ends after the final state; resuming after that is 204, which tells an EventSource to stop.",
       access: ["tasks", "admin"],
-      params: TaskParams,
+      params: z.strictObject({ id: TaskIdSchema }),
       query: EventsQuerySchema,
       waits: true,
       responses: {
@@ -51,19 +51,30 @@ export function eventRoutes(gateway: Gateway): OpenAPIHono<Env> {
           if (rest.length === 0) return noContent(c);
         }
       }
-      const headers = {
-        "Content-Type": "text/event-stream",
-        // Intermediaries that buffer or compress would hold events back (B43).
-        "Cache-Control": "no-store, no-transform",
-        "X-Accel-Buffering": "no",
-      };
-      if (isHead) return c.body(null, 200, headers);
+      if (isHead) return c.body(null, 200, STREAM_HEADERS);
       // Before anything is read, so that nothing comes in between unheard.
       feed ??= new EventFeed(gateway.wake, taskId);
-      return c.body(eventStream(gateway, c, taskId, feed, position), 200, headers);
+      const greeting = position.resync === null ? ": following\n\n" : resyncText(position.resync);
+      const stream = eventStream(gateway, c, taskId, feed, { after: position.after, greeting });
+      return c.body(stream, 200, STREAM_HEADERS);
     },
   );
   return app;
+}
+
+const STREAM_HEADERS = {
+  "Content-Type": "text/event-stream",
+  // Intermediaries that buffer or compress would hold events back (B43).
+  "Cache-Control": "no-store, no-transform",
+  "X-Accel-Buffering": "no",
+};
+
+/** Answers a submission with the task, as an event without an id, and all that becomes of it. */
+export function answerWithEvents(gateway: Gateway, c: Context, task: Task, status: 200 | 201): Response {
+  const id = task.id as TaskId;
+  const feed = gateway.freshFeeds.take(id, task.key_id as KeyId) ?? new EventFeed(gateway.wake, id);
+  const greeting = `event: task\ndata: ${JSON.stringify(task)}\n\n`;
+  return c.body(eventStream(gateway, c, id, feed, { after: 0, greeting }), status, STREAM_HEADERS);
 }
 
 type Position = { after: number; resync: { given: string; why: string } | null };
@@ -92,14 +103,13 @@ function eventStream(
   c: Context,
   taskId: TaskId,
   feed: EventFeed,
-  start: Position,
+  start: { after: number; greeting: string },
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   const encoder = new TextEncoder();
   const cancelled = new AbortController();
   const signal = untilAborted(cancelled.signal, c.req.raw.signal, gateway.closing);
   const gauge = (by: number) => gateway.metrics.move("dsec_event_streams", "Event streams open now.", {}, by);
-  let { after } = start;
-  let greeting = start.resync === null ? ": following\n\n" : resyncText(start.resync);
+  let { after, greeting } = start;
   let sentAtMs = performance.now();
   let open = true;
   gauge(1);

@@ -21,6 +21,7 @@ import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import { json } from "../reply.ts";
+import { answerWithEvents } from "./events.ts";
 
 export const TaskParams = z.strictObject({ id: TaskIdSchema });
 const IdempotencyHeaders = z.object({
@@ -41,7 +42,7 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag: "tasks",
       summary: "Submit a task",
       description:
-        "With an Idempotency-Key, sending the same task again returns the first one (200). What no registered executor could ever satisfy is refused; while none is registered the task waits for one.",
+        "With an Idempotency-Key, sending the same task again returns the first one (200). What no registered executor could ever satisfy is refused; while none is registered the task waits for one. With `Accept: text/event-stream` the answer is the task, as an event `task` without an id, followed by all its events: what a submission and then `GET /v1/tasks/{id}/events` give, in one request.",
       access: ["tasks"],
       headers: IdempotencyHeaders,
       body: TaskSpecSchema,
@@ -63,7 +64,8 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
       );
       gateway.metrics.count("dsec_tasks_submitted_total", "Tasks accepted.", { created: String(created) });
       c.header("Location", `/v1/tasks/${task.id}`);
-      return json(c, task, created ? 201 : 200);
+      const status = created ? 201 : 200;
+      return wantsEvents(c) ? answerWithEvents(gateway, c, task, status) : json(c, task, status);
     },
   );
 
@@ -123,6 +125,11 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
   );
 
   return app;
+}
+
+function wantsEvents(c: Context): boolean {
+  const accepted = c.req.header("accept")?.split(",") ?? [];
+  return accepted.some((range) => range.split(";")[0]!.trim().toLowerCase() === "text/event-stream");
 }
 
 export function idempotencyKeyOf(c: Context): string | null {

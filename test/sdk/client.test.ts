@@ -124,6 +124,58 @@ test("events go on after dropped connections, each once and in order", async () 
   expect(printed(events)).toBe("one\ntwo\nthree\nfour\n");
 });
 
+test("a task is submitted and followed in one request", async () => {
+  const paths: string[] = [];
+  const counting = createClient({
+    gateway: ISSUER,
+    apiKey,
+    fetch: (request) => {
+      paths.push(`${request.method} ${new URL(request.url).pathname}`);
+      return direct(request);
+    },
+  });
+  const { task, events } = await counting.tasks.follow({ command: ["true"] });
+  expect(task).toMatchObject({ state: "queued", spec: { command: ["true"] } });
+  const watching = collect(events);
+  await runNext({ stdout: "at once" });
+  const seen = await watching;
+  expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, i) => i + 1));
+  expect(states(seen)).toEqual(["queued", "leased", "running", "succeeded"]);
+  expect(printed(seen)).toBe("at once");
+  expect(paths).toEqual(["POST /v1/tasks"]);
+});
+
+test("a submission that is followed stays one task, and each event comes once, wherever its connections break", async () => {
+  for (const bytes of [0, 1, 40, 400, 1_200, 1_500]) {
+    let cuts = 0;
+    const cutting = createClient({
+      gateway: ISSUER,
+      apiKey,
+      fetch: async (request) => {
+        const response = await direct(request);
+        if (cuts >= 2) return response;
+        cuts++;
+        return new Response(cutAfter(response.body!, bytes), response);
+      },
+    });
+    const label = { run: crypto.randomUUID() };
+    const { task, events } = await cutting.tasks.follow({ command: ["true"], labels: label });
+    const watching = collect(events);
+    await runNext({ stdout: `cut after ${bytes}` });
+    const seen = await watching;
+    expect(seen.map(({ seq }) => seq)).toEqual(seen.map((_, i) => i + 1));
+    expect(states(seen)).toEqual(["queued", "leased", "running", "succeeded"]);
+    expect(printed(seen)).toBe(`cut after ${bytes}`);
+    const found = await client.tasks.list({ label: `run=${label.run}` });
+    expect(found.items.map(({ id }) => id)).toEqual([task.id]);
+  }
+});
+
+test("a submission that is refused rejects with the gateway's code, followed or not", async () => {
+  const refused = client.tasks.follow({ command: [] });
+  await expect(refused).rejects.toMatchObject({ code: "INVALID_REQUEST" });
+});
+
 test("asking for events past the last one ends at once", async () => {
   const task = await client.tasks.submit({ command: ["true"] });
   await runNext();

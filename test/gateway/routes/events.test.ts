@@ -114,6 +114,42 @@ test("resuming after the final event is told to stop (204), and HEAD streams not
   expect(await openStreams()).toBe(0);
 });
 
+test("a submission that accepts an event stream is answered with the task and then its events", async () => {
+  const submit = (accept: string, key: string) =>
+    client.send("POST", "/v1/tasks", { command: ["true"] }, { headers: { accept, "idempotency-key": key } });
+  const key = crypto.randomUUID();
+  const response = await submit("text/event-stream", key);
+  expect([response.status, response.headers.get("content-type")]).toEqual([201, "text/event-stream"]);
+  const streaming = readEvents(response);
+  const [lease] = await executor.acquire();
+  expect(response.headers.get("location")).toBe(`/v1/tasks/${lease!.task_id}`);
+  await executor.start(lease!);
+  await executor.finish(lease!);
+  const [first, ...events] = await streaming;
+  // Without an id: whoever resumes does so from the task's own events.
+  expect([first!.event, first!.id]).toEqual(["task", undefined]);
+  const task = JSON.parse(first!.data) as Task;
+  expect(task).toMatchObject({ id: lease!.task_id, state: "queued" });
+  expect(events).toEqual(await readEvents(await follow(task)));
+
+  const again = await submit("application/json;q=0.5, Text/Event-Stream;q=1", key);
+  expect(again.status).toBe(200);
+  const [known, ...repeated] = await readEvents(again);
+  expect(JSON.parse(known!.data)).toMatchObject({ id: task.id, state: "succeeded" });
+  expect(repeated).toEqual(events);
+
+  const plain = await submit("*/*", key);
+  expect(await plain.json()).toMatchObject({ id: task.id });
+  const refused = await client.send(
+    "POST",
+    "/v1/tasks",
+    { command: [] },
+    { headers: { accept: "text/event-stream" } },
+  );
+  expect([refused.status, (await refused.json()).error.code]).toEqual([400, "INVALID_REQUEST"]);
+  expect(await openStreams()).toBe(0);
+});
+
 test("an event reaches its follower without waiting for a poll, and the head comes at once (B43)", async () => {
   const { task, lease } = await running();
   const response = await follow(task);
