@@ -16,12 +16,18 @@ const names = readdirSync(import.meta.dirname)
   .filter((file) => file.endsWith(".ts") && file !== "main.ts")
   .map((file) => file.slice(0, -3));
 
+const usage = `usage: npm run bench -- ${names.join(" | ")} [--json] [--quick]`;
+
+if (name === "--help") {
+  console.log(usage);
+  process.exit();
+}
 if (
   name === undefined ||
   !names.includes(name) ||
   flags.some((flag) => !["--json", "--quick"].includes(flag))
 ) {
-  console.error(`usage: npm run bench -- ${names.join(" | ")} [--json] [--quick]`);
+  console.error(usage);
   process.exit(2);
 }
 

@@ -4,8 +4,9 @@
 //                                                                 a port on 127.0.0.1; PACE_US is the time from the start
 //                                                                 of one call of a connection to the next, 0 for none.
 //                                                                 Each connection makes of several requests one in turn,
-//                                                                 and first, uncounted, what stands before the word ---;
-//                                                                 # in a path is the connection's number
+//                                                                 and what stands before the word --- uncounted, before
+//                                                                 any connection's time begins; # in a path is the
+//                                                                 connection's number
 //   load exec COUNT COMMAND… [--- COMMAND…]…                      the commands started and waited for, in turn, COUNT times
 //                                                                 each; what they print is dropped
 //
@@ -19,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -86,7 +88,7 @@ void call(int socket, const std::string& request) {
 int main(int count, char** words) {
   if (count < 4) die("usage: load http|exec …");
   std::vector<double> samples;
-  const auto start = Clock::now();
+  auto start = Clock::now();
   if (std::string(words[1]) == "exec") {
     // standard output is for the figures
     posix_spawn_file_actions_t silence;
@@ -115,6 +117,7 @@ int main(int count, char** words) {
     const std::chrono::microseconds pace(std::atoi(words[5]));
     std::vector<std::vector<double>> measured(static_cast<size_t>(connections));
     std::vector<std::thread> threads;
+    std::barrier begin(connections, [&]() noexcept { start = Clock::now(); });
     for (int index = 0; index < connections; index++) {
       threads.emplace_back([&, index] {
         const int socket = connected(target);
@@ -127,7 +130,8 @@ int main(int count, char** words) {
           }
           requests.push_back(request_of(word[0], word[1], word[2], index));
         }
-        auto due = start + pace * index / connections;
+        begin.arrive_and_wait();
+        auto due = start + pace * (index + 1) / connections;
         for (int i = 0; i < each; i++, due += pace) {
           if (pace.count() > 0) std::this_thread::sleep_until(due);
           const std::string& request = requests[static_cast<size_t>(i) % requests.size()];

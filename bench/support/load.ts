@@ -1,11 +1,8 @@
 /** The measuring client (load.cc), on the host or inside a sandbox of a running system. */
 import { execFile } from "node:child_process";
-import { rmSync } from "node:fs";
-import { mkdtemp, readFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { readFile } from "node:fs/promises";
 import { promisify } from "node:util";
+import { compile } from "#bench/support/programs.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
 import type { Client } from "#sdk/client.ts";
 
@@ -17,21 +14,13 @@ export type Load = {
   inSandbox(words: string[], options?: { policy?: PolicyRequest }): Promise<Measured>;
 };
 
-export async function buildLoad(client: Client): Promise<Load> {
-  const directory = await mkdtemp(join(tmpdir(), "dsec-load-"));
-  const program = join(directory, "load");
-  const run = promisify(execFile);
-  let artifact: string;
-  try {
-    const source = fileURLToPath(import.meta.resolve("#bench/support/load.cc"));
-    await run("g++", ["-std=c++20", "-O2", "-static", "-pthread", source, "-o", program]);
-    artifact = (await client.artifacts.put(await readFile(program))).artifact;
-  } finally {
-    process.once("exit", () => rmSync(directory, { recursive: true, force: true }));
-  }
+/** @param folder takes the program; the signal ends what is being measured, and rejects it */
+export async function buildLoad(client: Client, folder: string, signal: AbortSignal): Promise<Load> {
+  const program = await compile("load", folder);
+  const { artifact } = await client.artifacts.put(await readFile(program));
   return {
     async onHost(words) {
-      const { stdout } = await run(program, words, { maxBuffer: 64 * 1024 * 1024 });
+      const { stdout } = await promisify(execFile)(program, words, { maxBuffer: 64 * 1024 * 1024, signal });
       return JSON.parse(stdout) as Measured;
     },
     async inSandbox(words, { policy = {} } = {}) {
@@ -41,7 +30,11 @@ export async function buildLoad(client: Client): Promise<Load> {
         policy,
         resources: { cpu_cores: 2, memory_mb: 256, pids: 128, disk_mb: 16 },
       });
-      const task = await client.tasks.wait(id);
+      const task = await client.tasks.wait(id, { signal }).catch(async (error) => {
+        // An executor that is stopped waits for what it runs.
+        await client.tasks.cancel(id);
+        throw error;
+      });
       if (task.state !== "succeeded") {
         const said = new TextDecoder().decode(await client.tasks.stream(id, "stderr"));
         throw new Error(`the load in ${id} is ${task.state}: ${said.slice(0, 2000)}`);

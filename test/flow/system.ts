@@ -25,9 +25,17 @@ export type System = {
   stop(): Promise<void>;
 };
 
-/** `dsec gateway` on a PostgreSQL of its own, and `dsec executor`. Policies may open `privateNetworks`. */
-export async function startSystem({ privateNetworks = [] as string[] } = {}): Promise<System> {
-  const postgres = await startPostgres();
+/**
+ * `dsec gateway` on a PostgreSQL of its own, and `dsec executor`. Policies may open `privateNetworks`.
+ * @param options.durable see `startPostgres`
+ * @param options.detached Ctrl-C reaches only whoever started the system, and has to stop it then
+ */
+export async function startSystem({
+  privateNetworks = [] as string[],
+  durable = false,
+  detached = false,
+} = {}): Promise<System & { emptyDatabase(): Promise<string> }> {
+  const postgres = await startPostgres({ durable });
   const folder = mkdtempSync(join(tmpdir(), "dsec-flow-"));
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -37,14 +45,15 @@ export async function startSystem({ privateNetworks = [] as string[] } = {}): Pr
       ...["gateway", "--database", await postgres.database(), "--port", String(port), "--issuer", url],
       ...privateNetworks.flatMap((network) => ["--private-network", network]),
     ],
-    { data: gatewayData },
+    { data: gatewayData, detached },
   );
   await saying(gateway, "issuer");
   const adminKey = readFileSync(join(gatewayData, "admin.key"), "utf8").trim();
-  return withExecutor({ url, issuer: url, adminKey, folder }, async () => {
+  const system = await withExecutor({ url, issuer: url, adminKey, folder, detached }, async () => {
     await ended(gateway, "SIGTERM");
     await postgres.stop();
   });
+  return { ...system, emptyDatabase: () => postgres.emptyDatabase() };
 }
 
 /** The same with the gateway in workerd, as `wrangler dev` serves it. */
@@ -60,13 +69,18 @@ export async function startEdgeSystem(): Promise<System> {
 }
 
 async function withExecutor(
-  gateway: Pick<System, "url" | "issuer" | "adminKey" | "folder">,
+  {
+    detached = false,
+    ...gateway
+  }: Pick<System, "url" | "issuer" | "adminKey" | "folder"> & {
+    detached?: boolean;
+  },
   stopGateway: () => Promise<void>,
 ): Promise<System> {
   let executor: ChildProcess;
   const startExecutor = async () => {
     const data = join(gateway.folder, "executor");
-    executor = run(["executor", "--gateway", gateway.url], { data, token: gateway.adminKey });
+    executor = run(["executor", "--gateway", gateway.url], { data, detached, token: gateway.adminKey });
     await saying(executor, "pulls from");
   };
   await startExecutor();
@@ -116,8 +130,12 @@ export async function leftovers(folder: string): Promise<string[]> {
   return found;
 }
 
-function run(args: string[], { data, token }: { data: string; token?: string }): ChildProcess {
+function run(
+  args: string[],
+  { data, token, detached = false }: { data: string; token?: string; detached?: boolean },
+): ChildProcess {
   return spawn(DSEC, [...args, "--data", data], {
+    detached,
     stdio: ["ignore", "ignore", "pipe"],
     env: { ...process.env, ...(token === undefined ? {} : { DSEC_TOKEN: token }) },
   });
