@@ -1,93 +1,64 @@
 /**
  * How long a client waits for the first byte: HTTP submit to the first stdout event on its event stream, one task
  * after another, on embedded defaults (PGlite, the executor in the gateway's process) and on PostgreSQL (the executor
- * over HTTP). The client is a process of its own. Beside it `crun run` of the same command from a static root with the same
- * namespaces, from spawn to its first byte, in the same run: no queue, no gateway, no attestation.
+ * over HTTP). The client is a process of its own. Beside it, in alternating rounds of the same run:
+ * - the empty chain, once with our launcher and once with `crun run`: a client posts to an HTTP server of Node, which
+ *   inserts a row into the same PostgreSQL and answers; a second process in a long poll gets the task, starts the command
+ *   and posts its first byte, which is inserted and goes out on the event stream that the client opened
+ *   (bench/support/empty): no fair queue, lease, attestation, record or socket in the sandbox;
+ * - `crun run` alone, from spawn to its first byte.
+ * crun has the same command in a static root with the same namespaces.
  */
-import { execFile } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
-import { percentile } from "#bench/support/figures.ts";
-import { openGateway } from "#cli/compose.ts";
-import { startExecutor } from "#executor/main.ts";
-import { startPostgres } from "#test/support/postgres.ts";
+import { percentile, recordOf } from "#bench/support/figures.ts";
+import { interruptible } from "#bench/support/interrupt.ts";
+import { openWays, WAYS } from "#bench/support/task-ways.ts";
 
+/** In each round: its client has just started. */
 const WARM_UP = 20;
-const COUNT = 200;
+const COUNT = 50;
 const COMMAND = ["echo", "first byte"];
 
-export async function run(say: (line: string) => void): Promise<Record<string, unknown>> {
-  const directory = await mkdtemp(join(tmpdir(), "dsec-bench-spine-"));
-  try {
-    say(`${COUNT} tasks one after another, each ${JSON.stringify(COMMAND)}, after ${WARM_UP} to warm up`);
-    const embedded = await firstBytes(join(directory, "embedded"), "in-process");
-    say(`embedded    ${summary(embedded)}`);
-    const server = await startPostgres({ durable: true });
-    const onPostgres = await firstBytes(join(directory, "postgres"), "http", await server.database()).finally(
-      () => server.stop(),
-    );
-    say(`PostgreSQL  ${summary(onPostgres)}`);
-    const crun = await crunFirstBytes(join(directory, "bundle"));
-    say(`crun run    ${summary(crun)}`);
+export function run(
+  say: (line: string) => void,
+  { quick }: { quick: boolean },
+): Promise<Record<string, unknown>> {
+  const rounds = quick ? 1 : 4;
+  return interruptible(async (signal) => {
+    await using folder = await mkdtempDisposable(join(tmpdir(), "dsec-bench-spine-"));
+    await using ways = await openWays(folder.path, COMMAND, signal);
+    say(`tasks one after another, each ${JSON.stringify(COMMAND)}`);
+    const samples = recordOf(WAYS, (): number[] => []);
+    for (let round = 1; round <= rounds; round++) {
+      for (const way of WAYS) samples[way].push(...(await ways[way](WARM_UP, COUNT)));
+      say(`round ${round} of ${rounds}`);
+    }
+    for (const way of WAYS)
+      say(`${way.padEnd(10)} p50 ${ms(samples[way], 0.5)} ms  p99 ${ms(samples[way], 0.99)} ms`);
     return {
-      p50_ms: ms(embedded, 0.5),
-      p99_ms: ms(embedded, 0.99),
-      n: COUNT,
-      postgres_p50_ms: ms(onPostgres, 0.5),
-      postgres_p99_ms: ms(onPostgres, 0.99),
-      crun_p50_ms: ms(crun, 0.5),
-      crun_p99_ms: ms(crun, 0.99),
+      p50_ms: ms(samples.embedded, 0.5),
+      p99_ms: ms(samples.embedded, 0.99),
+      n: rounds * COUNT,
+      postgres_p50_ms: ms(samples.postgres, 0.5),
+      postgres_p99_ms: ms(samples.postgres, 0.99),
+      empty_p50_ms: ms(samples.empty, 0.5),
+      empty_p99_ms: ms(samples.empty, 0.99),
+      empty_crun_p50_ms: ms(samples.empty_crun, 0.5),
+      empty_crun_p99_ms: ms(samples.empty_crun, 0.99),
+      crun_p50_ms: ms(samples.crun, 0.5),
+      crun_p99_ms: ms(samples.crun, 0.99),
+      ratio_empty_p50: rounded(percentile(samples.postgres, 0.5) / percentile(samples.empty, 0.5)),
+      ratio_empty_p99: rounded(percentile(samples.postgres, 0.99) / percentile(samples.empty, 0.99)),
     };
-  } finally {
-    await rm(directory, { recursive: true, force: true });
-  }
-}
-
-/** Milliseconds from each submission to the first byte of its output. */
-async function firstBytes(data: string, way: "in-process" | "http", database?: string): Promise<number[]> {
-  const log = () => {};
-  const { gateway, adminKey, folder, close } = await openGateway({
-    data,
-    host: "127.0.0.1",
-    port: 0,
-    database,
-    log,
   });
-  const executor = await startExecutor({
-    gatewayUrl: gateway.url,
-    token: adminKey,
-    dataDirectory: folder.executor,
-    log,
-    ...(way === "in-process" ? { fetch: gateway.fetch } : {}),
-  });
-  try {
-    const client = fileURLToPath(import.meta.resolve("#bench/support/spine-client.ts"));
-    const given = [client, gateway.url, String(WARM_UP), String(COUNT), ...COMMAND];
-    const env = { ...process.env, DSEC_API_KEY: adminKey };
-    const { stdout } = await promisify(execFile)(process.execPath, given, { env });
-    return JSON.parse(stdout) as number[];
-  } finally {
-    await executor.close();
-    await close();
-  }
-}
-
-/** What bench/support/crun.ts prints, run where the host's second cgroup hierarchy is out of crun's sight. */
-async function crunFirstBytes(bundle: string): Promise<number[]> {
-  const sampler = fileURLToPath(import.meta.resolve("#bench/support/crun.ts"));
-  const inNamespace = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$0" "$@"';
-  const command = [process.execPath, sampler, bundle, String(WARM_UP), String(COUNT), ...COMMAND];
-  const { stdout } = await promisify(execFile)("unshare", ["--mount", "sh", "-c", inNamespace, ...command]);
-  return JSON.parse(stdout) as number[];
-}
-
-function summary(samples: number[]): string {
-  return `p50 ${ms(samples, 0.5)} ms  p99 ${ms(samples, 0.99)} ms`;
 }
 
 function ms(samples: number[], fraction: number): number {
-  return Math.round(percentile(samples, fraction) * 100) / 100;
+  return rounded(percentile(samples, fraction));
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 100) / 100;
 }

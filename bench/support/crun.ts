@@ -1,36 +1,34 @@
-/**
- * `crun.ts BUNDLE WARM_UP COUNT COMMAND…`: prints, as JSON, the milliseconds from each spawn of `crun run` to its first
- * byte. A program of its own because crun refuses hosts that have cgroup v1 and v2 side by side: the benchmark starts
- * it in a mount namespace without the second. crun makes no cgroups here, which is faster than with them.
- */
+/** `crun run` of one command from a static root, with the namespaces of a task's sandbox. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Readable } from "node:stream";
 
-const [bundle, warmUp, count, ...command] = process.argv.slice(2) as [string, string, string, ...string[]];
-await makeBundle();
-const samples: number[] = [];
-for (let i = 0; i < Number(warmUp) + Number(count); i++) {
-  const sample = await firstByte(`dsec-bench-${process.pid}-${i}`);
-  if (i >= Number(warmUp)) samples.push(sample);
-}
-console.log(JSON.stringify(samples));
+/**
+ * What has to stand before a program that starts crun, which refuses hosts that have cgroup v1 and v2 side by side: a
+ * mount namespace without the second.
+ */
+export const WHERE_CRUN_RUNS = [
+  "unshare",
+  ...["--mount", "sh", "-c", 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$0" "$@"'],
+] as const;
 
-async function firstByte(id: string): Promise<number> {
-  const startedMs = performance.now();
-  const child = spawn("crun", ["--cgroup-manager=disabled", "run", "--bundle", bundle, id], {
-    stdio: ["ignore", "pipe", "inherit"],
+let started = 0;
+
+/** crun makes no cgroups here, which is faster than with them. `ended` rejects where the command fails. */
+export function startCrun(bundle: string): { stdout: Readable; ended: Promise<void> } {
+  const id = `dsec-bench-${process.pid}-${started++}`;
+  const given = ["--root", join(bundle, "state"), "--cgroup-manager=disabled", "run", "--bundle", bundle, id];
+  const child = spawn("crun", given, { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "close").then(([code, signal]) => {
+    if (code !== 0) throw new Error(`crun run ended with ${code ?? signal}`);
   });
-  const ended = once(child, "close");
-  const first = await Promise.race([once(child.stdout, "data").then(() => performance.now()), ended]);
-  if (typeof first !== "number") throw new Error("crun run gave no output");
-  await ended;
-  return first - startedMs;
+  return { stdout: child.stdout, ended };
 }
 
 /** An OCI bundle as close to a task's sandbox as crun has it: all namespaces but user, no capabilities. */
-async function makeBundle(): Promise<void> {
+export async function makeBundle(bundle: string, command: string[]): Promise<void> {
   for (const folder of ["bin", "proc", "dev"])
     await mkdir(join(bundle, "rootfs", folder), { recursive: true });
   await copyFile("/bin/busybox", join(bundle, "rootfs/bin/busybox"));

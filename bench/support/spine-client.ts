@@ -3,18 +3,12 @@
  * from each submission to the first byte of the task's output. A program of its own, as every client is: in the gateway's
  * process it would take its turns from what it measures. The API key comes in DSEC_API_KEY.
  */
+import { printSamples } from "#bench/support/figures.ts";
 import { createClient } from "#sdk/client.ts";
 
 const [gateway, warmUp, count, ...command] = process.argv.slice(2) as [string, string, string, ...string[]];
 const client = createClient({ gateway, apiKey: process.env.DSEC_API_KEY! });
-const samples: number[] = [];
-for (let i = 0; i < Number(warmUp) + Number(count); i++) {
-  const sample = await firstByteMs();
-  if (i >= Number(warmUp)) samples.push(sample);
-}
-console.log(JSON.stringify(samples));
-
-async function firstByteMs(): Promise<number> {
+await printSamples({ warmUp, count }, async () => {
   const startedMs = performance.now();
   const { task, events } = await client.tasks.follow({ command });
   let firstMs: number | null = null;
@@ -24,4 +18,4 @@ async function firstByteMs(): Promise<number> {
   }
   if (firstMs === null) throw new Error(`task ${task.id} gave no output`);
   return firstMs;
-}
+});
