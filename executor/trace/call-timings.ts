@@ -20,9 +20,16 @@ type Draft = {
   networkUs: number | null;
   gatewayUs: number | null;
   serialization: SerializationTime | null;
-  /** Of the agent's sandbox when the call began, or what another sandbox waited that ran for this call alone. */
-  cpu: { state: "agent"; before: CpuReading } | { state: "apart"; waited: CpuReading | null } | null;
+  /** Of the agent's sandbox at its first look, or what another sandbox waited that ran for this call alone. */
+  cpu:
+    | { state: "unwatched" }
+    | { state: "early"; firstLook: NodeJS.Timeout }
+    | { state: "agent"; before: CpuReading }
+    | { state: "apart"; waited: CpuReading | null };
 };
+
+/** To look at every thread of a sandbox takes as long as to send a call: nothing is looked at for one that is shorter. */
+const FIRST_LOOK_MS = 10;
 
 /** While calls are under way: of threads that came and went between two readings nothing is known (cgroup v1). */
 const LOOK_EVERY_MS = 100;
@@ -40,15 +47,24 @@ export class CallTimings {
   }
 
   begin(call: number): void {
-    const draft: Draft = { networkUs: null, gatewayUs: null, serialization: null, cpu: null };
+    const draft: Draft = {
+      networkUs: null,
+      gatewayUs: null,
+      serialization: null,
+      cpu: { state: "unwatched" },
+    };
     this.#drafts.set(call, draft);
     const cpu = this.#cpu;
     if (cpu === null) return;
-    this.#looking ??= setInterval(() => this.#cpu?.look(), LOOK_EVERY_MS).unref();
-    // Once the call is on its way: to look at every thread of a sandbox takes as long as to send it.
-    setImmediate(() => {
-      if (this.#cpu === cpu) draft.cpu ??= { state: "agent", before: cpu.read() };
-    });
+    const look = () => {
+      if (this.#cpu !== cpu) {
+        draft.cpu = { state: "unwatched" };
+        return;
+      }
+      draft.cpu = { state: "agent", before: cpu.read() };
+      this.#looking ??= setInterval(() => this.#cpu?.look(), LOOK_EVERY_MS).unref();
+    };
+    draft.cpu = { state: "early", firstLook: setTimeout(look, FIRST_LOOK_MS).unref() };
   }
 
   /** What the channel spends on the call's messages is measured there; it is looked at when the call ends. */
@@ -63,7 +79,9 @@ export class CallTimings {
    */
   apart(call: number, waited: CpuReading | null): void {
     const draft = this.#drafts.get(call);
-    if (draft !== undefined) draft.cpu = { state: "apart", waited };
+    if (draft === undefined) return;
+    noFirstLook(draft);
+    draft.cpu = { state: "apart", waited };
   }
 
   /**
@@ -83,9 +101,10 @@ export class CallTimings {
     const draft = this.#drafts.get(call);
     if (draft === undefined) return null;
     this.#drafts.delete(call);
+    noFirstLook(draft);
     if (this.#drafts.size === 0) this.#stopLooking();
-    const { networkUs, gatewayUs, serialization, cpu } = draft;
-    const waited = cpu?.state === "apart" ? cpu.waited : this.#waitedSince(cpu?.before ?? null);
+    const { networkUs, gatewayUs, serialization } = draft;
+    const waited = this.#waited(draft.cpu);
     const timing = {
       network_us: whole(networkUs),
       serialization_us: whole(serialization?.us ?? null),
@@ -103,15 +122,22 @@ export class CallTimings {
     this.#looking = null;
   }
 
-  #waitedSince(before: CpuReading | null): CpuReading | null {
-    const after = before === null ? null : (this.#cpu?.read() ?? null);
+  #waited(cpu: Draft["cpu"]): CpuReading | null {
+    if (cpu.state === "apart") return cpu.waited;
+    if (cpu.state !== "agent") return null;
+    const { before } = cpu;
+    const after = this.#cpu?.read() ?? null;
     // A call that was over between two readings waited for nothing that could be seen.
-    if (before === null || after === null || after === before) return null;
+    if (after === null || after === before) return null;
     return {
       waitUs: difference(after.waitUs, before.waitUs),
       throttledUs: difference(after.throttledUs, before.throttledUs),
     };
   }
+}
+
+function noFirstLook({ cpu }: Draft): void {
+  if (cpu.state === "early") clearTimeout(cpu.firstLook);
 }
 
 function difference(after: number | null, before: number | null): number | null {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 /** How long a sandbox's threads have been kept from running, in microseconds since some moment; null where it is not known. */
 export type CpuReading = { waitUs: number | null; throttledUs: number | null };
 
-/** Readings are this far apart at least: a call that is shorter is not worth the reading. */
+/** Readings are this far apart at least, of however many calls they are. */
 const BETWEEN_MS = 5;
 /** Threads of one sandbox that are looked at where the kernel has no sum of them. */
 const THREADS_MAX = 64;
