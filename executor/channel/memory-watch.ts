@@ -1,9 +1,9 @@
 import type { Digest } from "#core/ids.ts";
 import type { MemoryEvent } from "#core/wire/memory.ts";
-import type { Memory } from "../memory/memory.ts";
+import type { Memory, MemoryAudit } from "../memory/memory.ts";
 import type { EventLog } from "./event-log.ts";
 
-/** Namespaces up to this size are read anew at each check; of larger ones only the version tells. */
+/** Namespaces up to this size are read anew where they may have changed; of larger ones only the version tells. */
 const AUDIT_BYTES = 256 * 1024;
 
 /**
@@ -11,14 +11,15 @@ const AUDIT_BYTES = 256 * 1024;
  * they do not explain becomes an `error` event with the digest that was expected and the one that is there.
  */
 export class MemoryWatch {
-  readonly #memory: Pick<Memory, "state" | "audit">;
+  readonly #memory: Pick<Memory, "state" | "audit" | "isSame">;
   readonly #namespace: string;
   readonly #log: EventLog;
   #recordedVersion = 0;
   #bytes = 0;
   #last: Digest | null = null;
+  #audited: MemoryAudit | null = null;
 
-  constructor(memory: Pick<Memory, "state" | "audit">, namespace: string, log: EventLog) {
+  constructor(memory: Pick<Memory, "state" | "audit" | "isSame">, namespace: string, log: EventLog) {
     this.#memory = memory;
     this.#namespace = namespace;
     this.#log = log;
@@ -38,16 +39,25 @@ export class MemoryWatch {
     if (op === "put" || op === "delete" || op === "expire" || op === "clear") this.#recordedVersion = version;
   }
 
-  /** The digest now. @param call the tool call before or after which this is */
-  async check(call: number | null): Promise<Digest> {
-    return this.#bytes <= AUDIT_BYTES ? this.#audit(call) : this.#compareVersions(call);
+  /** The digest now. @param call the tool call before or after which this is; at the end, null, nothing is taken for known */
+  check(call: number | null): Digest | Promise<Digest> {
+    if (this.#bytes > AUDIT_BYTES) return this.#compareVersions(call);
+    const audited = this.#audited;
+    if (call === null || audited === null || !this.#memory.isSame(this.#namespace, audited)) {
+      return this.#audit(call);
+    }
+    return audited.actual;
   }
 
   /** Reads the whole namespace, however large. */
   async #audit(call: number | null): Promise<Digest> {
-    const { expected, actual, version } = await this.#memory.audit(this.#namespace);
+    const audit = await this.#memory.audit(this.#namespace);
+    const { expected, actual, version, bytes } = audit;
     if (expected !== actual) this.#report(call, expected, actual, version);
-    return this.#settle(actual);
+    this.#audited = audit;
+    this.#bytes = bytes;
+    this.#last = actual;
+    return actual;
   }
 
   async #compareVersions(call: number | null): Promise<Digest> {
@@ -56,12 +66,6 @@ export class MemoryWatch {
     this.#bytes = bytes;
     // Recorded writes are told before their answers come, so the recorded version is never behind but for a stranger's.
     if (version > this.#recordedVersion) this.#report(call, expected, digest, version);
-    this.#last = digest;
-    return digest;
-  }
-
-  async #settle(digest: Digest): Promise<Digest> {
-    if (digest !== this.#last) this.#bytes = (await this.#memory.state(this.#namespace)).bytes;
     this.#last = digest;
     return digest;
   }

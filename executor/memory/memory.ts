@@ -81,6 +81,8 @@ export type Page = { entries: Entry[]; nextCursor: string | null };
 
 /** The memory hash, for the events around a tool call. */
 export type MemoryState = Size & { digest: Digest; version: number };
+/** What a namespace is, and what the recorded writes would have made it. `mark` is the store's, of that moment. */
+export type MemoryAudit = { expected: Digest; actual: Digest; version: number; bytes: number; mark: number };
 export type MemorySnapshot = { digest: Digest; version: number; json: string };
 
 export type Memory = {
@@ -96,7 +98,9 @@ export type Memory = {
    * Reads everything anew and compares with what the recorded writes explain. `expected` differs from `actual` where
    * somebody wrote past this service; in a shared namespace that may be another executor, which recorded it itself.
    */
-  audit(namespace: string): Promise<{ expected: Digest; actual: Digest; version: number }>;
+  audit(namespace: string): Promise<MemoryAudit>;
+  /** Whether another audit would find what this one did, known without reading anything; false where it is not. */
+  isSame(namespace: string, audit: MemoryAudit): boolean;
   /** All entries at one moment as the text of one JSON object; null where they have more than `maxBytes`. */
   snapshot(namespace: string, maxBytes: number): Promise<MemorySnapshot | null>;
 };
@@ -133,14 +137,16 @@ export function createMemory(options: MemoryOptions): Memory {
     return (await readAnew(namespace)).state;
   }
 
-  async function readAnew(namespace: string): Promise<{ expected: Digest | null; state: MemoryState }> {
+  async function readAnew(
+    namespace: string,
+  ): Promise<{ expected: Digest | null; state: MemoryState; mark: number }> {
     const dump = await store.dump(namespace);
     settled(namespace, dump);
-    const { entries, version } = dump;
+    const { entries, version, mark } = dump;
     const expected = digests.expected(namespace);
     const digest = digests.rebuild(namespace, entries, version);
     const bytes = entries.reduce((sum, { key, text }) => sum + entryBytes(key, text), 0);
-    return { expected, state: { digest, version, keys: entries.length, bytes } };
+    return { expected, state: { digest, version, keys: entries.length, bytes }, mark };
   }
 
   return {
@@ -251,9 +257,12 @@ export function createMemory(options: MemoryOptions): Memory {
     state,
 
     async audit(namespace) {
-      const { expected, state } = await readAnew(namespace);
-      return { expected: expected ?? state.digest, actual: state.digest, version: state.version };
+      const { expected, state, mark } = await readAnew(namespace);
+      const { digest: actual, version, bytes } = state;
+      return { expected: expected ?? actual, actual, version, bytes, mark };
     },
+
+    isSame: (namespace, { mark }) => store.isSame(namespace, mark),
 
     async snapshot(namespace, maxBytes) {
       if ((await state(namespace)).bytes > maxBytes) return null;

@@ -113,8 +113,11 @@ export async function connectRedisMemoryStore(options: RedisMemoryOptions): Prom
         key,
         text: entryOf(key, record).text,
       }));
-      return settled(version, expired, { entries });
+      return settled(version, expired, { entries, mark: 0 });
     },
+
+    // Other executors write there too: only Redis could tell.
+    isSame: () => false,
 
     async close() {
       if (client.isReady) await client.close();

@@ -15,6 +15,7 @@ export class SqliteDatabase {
   readonly #path: string;
   readonly #begin: StatementSync;
   readonly #commit: StatementSync;
+  readonly #changes: StatementSync;
   readonly #participants: Participant[] = [];
   #waiting: Operation[] = [];
   #state: "idle" | "scheduled" | "closed" = "idle";
@@ -28,6 +29,7 @@ export class SqliteDatabase {
       this.#migrate();
       this.#begin = this.connection.prepare("begin");
       this.#commit = this.connection.prepare("commit");
+      this.#changes = this.connection.prepare("select total_changes() as rows");
     } catch (cause) {
       throw new DsecError("CONFIG_INVALID", `memory database ${path}: ${explain(cause)}`, { cause });
     }
@@ -55,6 +57,11 @@ export class SqliteDatabase {
   /** Whether nothing waits for a transaction: what is in the tables then is what was answered last. */
   get isAtRest(): boolean {
     return this.#state !== "closed" && this.#waiting.length === 0;
+  }
+
+  /** Rows that were ever written here, by whomever: nobody else can write while this process has the file's lock. */
+  get changes(): number {
+    return this.#changes.get()!.rows as number;
   }
 
   /** Finishes what waits, then lets go of the file. */

@@ -128,7 +128,13 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
     dump: (name) =>
       settle(name, (space) => ({
         entries: (sql.from.all(space.id, "") as KeyedRow[]).map((row) => ({ key: row.key, text: row.value })),
+        mark: database.changes,
       })),
+
+    isSame(name, mark) {
+      const space = database.isAtRest ? namespaces.known(name) : undefined;
+      return space !== undefined && space.nextExpiryMs > now() && database.changes === mark;
+    },
 
     // The database is shared with the messages; who opened it closes it.
     close: async () => {},

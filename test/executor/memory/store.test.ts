@@ -219,6 +219,34 @@ test("a value survives the end of the process that wrote it", async () => {
   await rm(folder, { recursive: true });
 });
 
+test("what was read is known to be the same until anybody writes, something waits to, or a time is over", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "dsec-memory-"));
+  const database = new SqliteDatabase(join(folder, "memory.db"));
+  const store = createSqliteMemoryStore(database, now);
+  const isSameAfter = async (act: () => unknown) => {
+    const { mark } = await store.dump("task");
+    await act();
+    return store.isSame("task", mark);
+  };
+  await store.put("task", "key", "1", OPTIONS);
+  await store.put("task", "soon", "1", { ...OPTIONS, ttlMs: 10 });
+  expect(await isSameAfter(() => store.get("task", "key"))).toBe(true);
+  expect(await isSameAfter(() => store.list("task", ALL))).toBe(true);
+  expect(await isSameAfter(() => (clockMs += 10))).toBe(false);
+  await store.stat("task"); // what is over is gone
+  expect(await isSameAfter(() => {})).toBe(true);
+  expect(await isSameAfter(() => store.put("task", "key", "2", OPTIONS))).toBe(false);
+  const past = createSqliteMemoryStore(database, now);
+  expect(await isSameAfter(() => past.put("task", "key", "3", OPTIONS))).toBe(false);
+  expect(await isSameAfter(() => database.connection.exec("update entry set value = '4'"))).toBe(false);
+  const { mark } = await store.dump("task");
+  const writing = store.put("task", "key", "5", OPTIONS);
+  expect(store.isSame("task", mark)).toBe(false);
+  await writing;
+  database.close();
+  await rm(folder, { recursive: true });
+});
+
 test("a second process is refused the database of the first", async () => {
   const folder = await mkdtemp(join(tmpdir(), "dsec-memory-"));
   const path = join(folder, "memory.db");
