@@ -1,8 +1,6 @@
-import { hash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { arch, hostname, release } from "node:os";
 import type { Digest } from "#core/ids.ts";
-import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Evidence, Isolation, TraceSummary } from "#core/wire/attestations.ts";
 import type { Enrolment } from "#core/wire/executors.ts";
@@ -11,6 +9,7 @@ import type { Result, Stream } from "#core/wire/tasks.ts";
 import type { Observation, SandboxEnd } from "#native/index.ts";
 import packageJson from "../package.json" with { type: "json" };
 import type { ChannelRecord } from "./channel/channel.ts";
+import { contentDigest } from "./content-digest.ts";
 
 /** Name and version of this executor's code, as enrolment and evidence give it. */
 export const BUILD = `dsec ${packageJson.version}`;
@@ -65,7 +64,7 @@ function summaryOf({ count, chain_head, digest, size }: ChannelRecord["trace"]):
 
 /** What a stream that nothing was written to leaves. */
 export const EMPTY_STREAM: Stream = {
-  digest: digestOf(hash("sha256", "", "buffer")),
+  digest: contentDigest(""),
   kept_bytes: 0,
   total_bytes: 0,
 };

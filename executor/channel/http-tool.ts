@@ -3,6 +3,7 @@ import { DsecError } from "#core/errors.ts";
 import { type Json, parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { HttpTool } from "#core/wire/tools.ts";
+import { contentDigest } from "../content-digest.ts";
 import type { OpenCall, OutgoingCall } from "./proxied-calls.ts";
 
 export type ToolInput = { [member: string]: unknown };
@@ -39,7 +40,8 @@ export function outgoingCall(
     body = Buffer.from(JSON.stringify(Object.fromEntries(rest)));
     if (!has("content-type")) headers.push(["content-type", "application/json"]);
   }
-  return { tool: tool.name, method: tool.method, url: url.href, headers, body, timeoutMs };
+  const { name, method } = tool;
+  return { tool: name, method, url: url.href, headers, body, digest: contentDigest(body), timeoutMs };
 }
 
 /** The whole body. RESPONSE_TOO_LARGE past `toolOutputBytes`; the upstream is then let go of. */

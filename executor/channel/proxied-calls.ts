@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -13,6 +12,7 @@ import {
   ReceiptClaimsSchema,
 } from "#core/wire/calls.ts";
 import type { Hold } from "#core/wire/leases.ts";
+import { contentDigest } from "../content-digest.ts";
 import type { GatewayTunnel } from "../egress/gateway-tunnel.ts";
 import { pause, untilAnswered } from "../retry.ts";
 import type { CallTimings } from "../trace/call-timings.ts";
@@ -35,12 +35,11 @@ export type OutgoingCall = {
   method: string;
   url: string;
   headers: [name: string, value: string][];
-  body: Uint8Array | SpooledContent;
+  /** A Blob where it is too large for memory. */
+  body: Uint8Array | Blob;
+  digest: Digest;
   timeoutMs: number;
 };
-
-/** A body too large for memory, whose digest is known. */
-export type SpooledContent = { blob: Blob; digest: Digest };
 
 /** A connection that is passed through: opaque TLS by CONNECT, a WebSocket by GET. */
 export type TunnelCall = Pick<OutgoingCall, "call" | "tool" | "url" | "headers" | "timeoutMs"> & {
@@ -104,8 +103,7 @@ export class ProxiedCalls {
     const head = this.#begin(call, onSeq);
     const { seq } = head;
     try {
-      const content = call.body instanceof Uint8Array ? call.body : call.body.blob;
-      const answer = await sendCall(this.#gateway, this.#hold, head, content, signal);
+      const answer = await sendCall(this.#gateway, this.#hold, head, call.body, signal);
       return {
         seq,
         head: answer.head,
@@ -124,7 +122,7 @@ export class ProxiedCalls {
     signal: AbortSignal,
     onSeq: (seq: number) => void = () => {},
   ): Promise<OpenTunnel> {
-    const head = this.#begin({ ...call, body: new Uint8Array() }, onSeq);
+    const head = this.#begin({ ...call, body: NOTHING, digest: contentDigest(NOTHING) }, onSeq);
     const { seq } = head;
     try {
       const tunnel = await this.#gateway.tunnel(this.#hold, head, signal);
@@ -175,17 +173,14 @@ export class ProxiedCalls {
     if (this.#lastSeq >= LIMITS.callsPerAttempt) throw exhausted();
     const seq = ++this.#lastSeq;
     onSeq(seq);
-    const { call: number, tool, method, url, headers, body, timeoutMs } = call;
-    const isInMemory = body instanceof Uint8Array;
-    const sha256 = isInMemory
-      ? hash("sha256", body, "base64")
-      : Buffer.from(body.digest.slice("sha256:".length), "hex").toString("base64");
+    const { call: number, tool, method, url, headers, body, digest, timeoutMs } = call;
+    const sha256 = Buffer.from(digest.slice("sha256:".length), "hex").toString("base64");
     this.#unknown.add(seq);
     this.#running.set(seq, { call: number, seq, tool, startedAtMs: performance.now(), bytesDown: 0 });
     return {
       ...{ seq, tool, method, url, headers },
       content_digest: `sha-256=:${sha256}:`,
-      content_length: isInMemory ? body.length : body.blob.size,
+      content_length: body instanceof Blob ? body.size : body.length,
       timeout_ms: timeoutMs,
       prev: this.#log.head,
       call_signature: null,
@@ -287,6 +282,8 @@ export class ProxiedCalls {
     } while (cursor !== null);
   }
 }
+
+const NOTHING = new Uint8Array();
 
 /** Our own gateway's words: they are read here, not verified. */
 function claimsOf(receipt: string): ReceiptClaims {

@@ -1,6 +1,4 @@
-import { hash } from "node:crypto";
-import type { Digest } from "#core/ids.ts";
-import { digestOf } from "#core/json.ts";
+import { contentDigest } from "../content-digest.ts";
 import type { MessageBus } from "../messages/bus.ts";
 import type { EventLog } from "./event-log.ts";
 
@@ -10,12 +8,12 @@ export function recordedBus(bus: MessageBus, log: EventLog): MessageBus {
     ...bus,
     async send(channel, json, options) {
       const id = await bus.send(channel, json, options);
-      log.append("message", { op: "send", channel, items: [{ id, body_digest: digestOfText(json) }] });
+      log.append("message", { op: "send", channel, items: [{ id, body_digest: contentDigest(json) }] });
       return id;
     },
     async receive(channel, options) {
       const received = await bus.receive(channel, options);
-      const items = received.map(({ id, from, json }) => ({ id, from, body_digest: digestOfText(json) }));
+      const items = received.map(({ id, from, json }) => ({ id, from, body_digest: contentDigest(json) }));
       if (items.length > 0) log.append("message", { op: "receive", channel, items });
       return received;
     },
@@ -24,8 +22,4 @@ export function recordedBus(bus: MessageBus, log: EventLog): MessageBus {
       log.append("message", { op: "acknowledge", channel, items: [], through });
     },
   };
-}
-
-function digestOfText(text: string | Uint8Array): Digest {
-  return digestOf(hash("sha256", text, "buffer"));
 }

@@ -1,9 +1,9 @@
 /** What an agent tells about itself: its context, its rewards, the tokens it was given. */
-import { hash } from "node:crypto";
 import type { z } from "zod";
 import type { Digest } from "#core/ids.ts";
-import { canonicalJson, digestOf } from "#core/json.ts";
+import { canonicalJson } from "#core/json.ts";
 import type { LogitsSchema, RewardSchema } from "#core/wire/channel.ts";
+import { contentDigest } from "../content-digest.ts";
 import type { EventLog } from "./event-log.ts";
 
 export class AgentRecords {
@@ -25,7 +25,7 @@ export class AgentRecords {
   saveContext(context: unknown): { seq: number; digest: Digest } {
     this.#log.checkRoom();
     const context_json = canonicalJson(context);
-    const digest = digestOf(hash("sha256", context_json, "buffer"));
+    const digest = contentDigest(context_json);
     // Said again unchanged it is the same context.
     if (digest !== this.#context) this.#log.append("context", { context_digest: digest, context_json });
     this.#context = digest;

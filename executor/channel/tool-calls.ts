@@ -1,7 +1,6 @@
-import { hash } from "node:crypto";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
-import { digestOf, type Json } from "#core/json.ts";
+import type { Json } from "#core/json.ts";
 import { type Check, compileSchema } from "#core/json-schema.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { ApiCall, ToolRunEnd } from "#core/wire/channel.ts";
@@ -12,6 +11,7 @@ import {
   type ToolTimeouts,
   toolTimeoutMs,
 } from "#core/wire/tools.ts";
+import { contentDigest } from "../content-digest.ts";
 import type { Egress } from "../egress/egress.ts";
 import {
   ExecQueue,
@@ -143,8 +143,16 @@ export class ToolCalls {
     const body =
       call.body_base64 === undefined ? Buffer.from(call.body ?? "") : Buffer.from(call.body_base64, "base64");
     const { method, url, headers, timeout_ms: timeoutMs } = call;
-    const shown = time.during(() => digestOf(hash("sha256", body, "buffer")));
-    const outgoing = { tool: null, method, url, headers, body, timeoutMs: gatewayTimeoutMs(timeoutMs) };
+    const digest = time.during(() => contentDigest(body));
+    const outgoing = {
+      tool: null,
+      method,
+      url,
+      headers,
+      body,
+      digest,
+      timeoutMs: gatewayTimeoutMs(timeoutMs),
+    };
     const end = await this.#parts.recorded.run<ApiAnswer>(
       {
         members: {
@@ -153,7 +161,7 @@ export class ToolCalls {
           via: "http",
           method,
           url,
-          arguments_digest: shown,
+          arguments_digest: digest,
           body: body.length <= LIMITS.recordedArgumentsBytes ? body : null,
         },
         timeoutMs,

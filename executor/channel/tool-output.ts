@@ -1,8 +1,8 @@
 /** What goes into a tool and comes out of it, as the agent is given it and as events show it. */
-import { hash } from "node:crypto";
-import { canonicalJson, digestOf } from "#core/json.ts";
+import { canonicalJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Tool } from "#core/wire/tools.ts";
+import { contentDigest } from "../content-digest.ts";
 import { jsonText, type ToolInput, utf8Text } from "./http-tool.ts";
 import type { ToldEnd, Tried } from "./recorded-calls.ts";
 
@@ -21,7 +21,7 @@ export function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolea
 /** Every input stands in the event by its digest, and itself where it is not too long. */
 export function shownInput(input: ToolInput) {
   const text = canonicalJson(input);
-  const arguments_digest = digestOf(hash("sha256", text, "buffer"));
+  const arguments_digest = contentDigest(text);
   return { arguments_digest, arguments_json: text.length <= LIMITS.recordedArgumentsBytes ? text : null };
 }
 
@@ -47,5 +47,5 @@ export function factsAgain(end: ToldEnd, kind: Tool["kind"]): Tried<unknown>["fa
 }
 
 export function shownOutput(bytes: Buffer) {
-  return { output_digest: digestOf(hash("sha256", bytes, "buffer")), output_bytes: bytes.length };
+  return { output_digest: contentDigest(bytes), output_bytes: bytes.length };
 }

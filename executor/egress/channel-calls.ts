@@ -63,6 +63,7 @@ export class ChannelCalls implements CallPort {
         url,
         headers,
         body: body.content,
+        digest: body.digest,
         timeoutMs: LIMITS.callTimeoutMsMax,
       };
       const open = await this.#parts.calls.open(outgoing, signal, (seq) => record.made(seq));

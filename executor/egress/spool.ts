@@ -6,10 +6,9 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import type { SpooledContent } from "../channel/proxied-calls.ts";
 
 /** A body that is whole, with its digest, until it is dropped. */
-export type SpooledBody = { content: Uint8Array | SpooledContent; digest: Digest; drop(): Promise<void> };
+export type SpooledBody = { content: Uint8Array | Blob; digest: Digest; drop(): Promise<void> };
 
 /**
  * Bodies on their way out. A call is signed over its body's digest, which goes ahead of it, so the body has to be whole
@@ -61,7 +60,7 @@ export class Spool {
     }
     const digest = digestOf(hash.digest());
     if (file === null) return { content: Buffer.concat(parts), digest, drop };
-    return { content: { blob: await openAsBlob(path), digest }, digest, drop };
+    return { content: await openAsBlob(path), digest, drop };
   }
 
   #check(size: number): void {

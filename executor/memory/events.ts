@@ -1,7 +1,6 @@
-import { hash } from "node:crypto";
-import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { MemoryEvent, MemoryShown } from "#core/wire/memory.ts";
+import { contentDigest } from "../content-digest.ts";
 import type { Entry } from "./store.ts";
 
 export type Happened = Pick<MemoryEvent, "op" | "key" | "old" | "new" | "version">;
@@ -34,9 +33,7 @@ export class EventLog {
 /** A value as events show it: the text itself where it is short. */
 export function shown(text: string): MemoryShown {
   const bytes = Buffer.byteLength(text);
-  return bytes <= LIMITS.memoryEventValueBytes
-    ? { json: text }
-    : { digest: digestOf(hash("sha256", text, "buffer")), bytes };
+  return bytes <= LIMITS.memoryEventValueBytes ? { json: text } : { digest: contentDigest(text), bytes };
 }
 
 /** A page of entries as one JSON object, so that what was read can be told from what was there. */

@@ -1,5 +1,5 @@
 /** What a trace holds that a replay needs: which command ran, what it was answered, what it did in the end. */
-import { createHash, hash } from "node:crypto";
+import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
@@ -12,6 +12,7 @@ import type { TraceEvent } from "#trace/events/event.ts";
 import type { TraceHeader } from "#trace/format/header.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { openTraceFile } from "#trace/node/files.ts";
+import { contentDigest } from "../content-digest.ts";
 import { hasEffects } from "./effects.ts";
 
 export type CallStart = Extract<TraceEvent, { type: "tool_call_start" }>;
@@ -90,7 +91,7 @@ export async function readRecording(file: string): Promise<Recording> {
 export function recordedSpec({ file, header }: Pick<Recording, "file" | "header">): TaskSpec {
   const { spec_json: text, spec_digest } = header;
   if (text === null) throw new DsecError("NOT_REPLAYABLE", `${file}: ${NO_SPEC}`);
-  if (digestOf(hash("sha256", text, "buffer")) !== spec_digest) {
+  if (contentDigest(text) !== spec_digest) {
     throw new DsecError("NOT_REPLAYABLE", `${file}: its spec is not the one that ${spec_digest} names`);
   }
   const parsed = TaskSpecSchema.safeParse(JSON.parse(text));

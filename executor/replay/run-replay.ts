@@ -1,10 +1,8 @@
-import { hash } from "node:crypto";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { newId, type TaskId } from "#core/ids.ts";
-import { digestOf } from "#core/json.ts";
 import type { Outcome } from "#core/task.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Output, TaskSpec } from "#core/wire/tasks.ts";
@@ -12,6 +10,7 @@ import { ArtifactCache, type FetchArtifact } from "../artifact-cache.ts";
 import { AttemptFolder } from "../attempt-folder.ts";
 import { Channels } from "../channel/channels.ts";
 import { AgentServices } from "../channel/services.ts";
+import { contentDigest } from "../content-digest.ts";
 import { ImageStore } from "../images/store.ts";
 import { LauncherKeeper } from "../launcher-keeper.ts";
 import { Leases } from "../leases.ts";
@@ -253,7 +252,7 @@ function leaseOf(recording: Recording, image: string | undefined): Lease {
   return {
     ...{ lease_id: newId("lease"), task_id: task_id!, key_id: newId("key"), fence: 1, attempt: attempt ?? 1 },
     ...{ ttl_ms: Number.MAX_SAFE_INTEGER, expires_at: new Date(8.64e15).toISOString() },
-    ...{ spec, spec_digest: spec_digest ?? digestOf(hash("sha256", "", "buffer")) },
+    ...{ spec, spec_digest: spec_digest ?? contentDigest("") },
   };
 }
 

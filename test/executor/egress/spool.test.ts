@@ -25,7 +25,7 @@ async function joined(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
 }
 
 async function bytesIn({ content }: SpooledBody): Promise<Buffer> {
-  return content instanceof Uint8Array ? Buffer.from(content) : Buffer.from(await content.blob.arrayBuffer());
+  return content instanceof Uint8Array ? Buffer.from(content) : Buffer.from(await content.arrayBuffer());
 }
 
 const digestOf = (bytes: Buffer) => `sha256:${createHash("sha256").update(bytes).digest("hex")}`;
