@@ -10,6 +10,7 @@ import type { CallTimings } from "../trace/call-timings.ts";
 import type { Failures } from "../trace/failures.ts";
 import type { Persist } from "../trace/live.ts";
 import { detailsOf, failureOf, isNetwork, isTimeout, missedDeadline } from "./call-failures.ts";
+import { LATE, withinDeadline } from "./deadline.ts";
 import type { EventLog, MembersOf } from "./event-log.ts";
 import type { MemoryWatch } from "./memory-watch.ts";
 import type { PlanSteps } from "./steps.ts";
@@ -108,17 +109,18 @@ export class RecordedCalls {
   /** Makes a call. Rejects with what its last try failed of, or with the signal's reason. */
   async run<T>(plan: CallPlan<T>, client: AbortSignal): Promise<CallEnd<T>> {
     const step = this.#steps.enter();
-    const signals = [client, this.#closing.signal, ...(step === null ? [] : [step])];
-    const signal = AbortSignal.any(signals);
+    const signals = step === null ? [client, this.#closing.signal] : [client, this.#closing.signal, step];
     const { number, before } = await this.begin(plan.members);
-    if (before.recorded !== null) return this.#again(plan, number, before, before.recorded, signal);
+    if (before.recorded !== null) {
+      return this.#again(plan, number, before, before.recorded, AbortSignal.any(signals));
+    }
     const attempts = plan.retry?.attempts ?? 1;
     let tries = 0;
     let outcome: Tried<T> | typeof LATE;
     try {
       for (;;) {
         tries++;
-        const { again, result } = await this.#try(plan, number, signal);
+        const { again, result } = await this.#try(plan, number, signals);
         const { retry } = plan;
         if (again === null || retry === undefined || tries >= attempts || !retry.on.includes(again)) {
           if (result instanceof Failure) throw result.error;
@@ -126,7 +128,7 @@ export class RecordedCalls {
           outcome = result;
           break;
         }
-        await pause(retry.backoff_ms * 2 ** (tries - 1), signal);
+        await pause(retry.backoff_ms * 2 ** (tries - 1), AbortSignal.any(signals));
       }
     } catch (error) {
       const state =
@@ -290,20 +292,13 @@ export class RecordedCalls {
   async #try<T>(
     plan: CallPlan<T>,
     number: number,
-    signal: AbortSignal,
+    signals: readonly AbortSignal[],
   ): Promise<{ again: Retry["on"][number] | null; result: Tried<T> | Failure | typeof LATE }> {
-    signal.throwIfAborted();
+    for (const signal of signals) signal.throwIfAborted();
     const own = new AbortController();
-    const { promise: over, resolve, reject } = Promise.withResolvers<typeof LATE>();
-    const timer = setTimeout(() => resolve(LATE), plan.timeoutMs);
-    const stop = () => {
-      own.abort(signal.reason);
-      reject(signal.reason);
-    };
-    signal.addEventListener("abort", stop, { once: true });
     const trying = plan.attempt(own.signal, number);
     try {
-      const result = await Promise.race([trying, over]);
+      const result = await withinDeadline(trying, plan.timeoutMs, signals, (reason) => own.abort(reason));
       if (result === LATE) {
         this.#leaveBehind(trying, own, number);
         return { again: "timeout", result };
@@ -312,17 +307,14 @@ export class RecordedCalls {
         result.status !== null && (result.status === 429 || result.status >= 500) ? "status" : null;
       return { again, result };
     } catch (error) {
-      if (signal.aborted) {
+      const left = signals.find((signal) => signal.aborted);
+      if (left !== undefined) {
         this.#leaveBehind(trying, own, number);
-        throw signal.reason;
+        throw left.reason;
       }
       // The gateway keeps time as well, by the policy's limit: its word is the same end.
       if (isTimeout(error)) return { again: "timeout", result: LATE };
       return { again: isNetwork(error) ? "network" : null, result: new Failure(error) };
-    } finally {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", stop);
-      over.catch(() => {});
     }
   }
 
@@ -376,8 +368,6 @@ function errorOf({ tool }: Before, members: EndMembers): { code: string; text: s
   const how = status != null ? ` (status ${status})` : exit_code != null ? ` (exit code ${exit_code})` : "";
   return { code: "TOOL_ERROR", text: `tool ${tool} answered that it failed${how}` };
 }
-
-const LATE = Symbol("the deadline came first");
 
 class Failure {
   readonly error: unknown;

@@ -65,11 +65,6 @@ export function createChannelRoutes(parts: ChannelParts): Routes {
   async function answerHere(exchange: Exchange): Promise<Reply> {
     const { path } = exchange;
     if (path.startsWith("/v1/tools/")) return answerTool(exchange, parts);
-    const step = /^\/v1\/steps\/([1-9]\d{0,8})\/end$/.exec(path)?.[1];
-    if (step !== undefined) {
-      const { status, detail } = await posted(exchange, StepEndSchema, LIMITS.contextBytes);
-      return jsonReply(JSON.stringify({ status: parts.steps.end(Number(step), status, detail) }));
-    }
     switch (path) {
       case "/v1/tools":
         readGet(exchange);
@@ -117,8 +112,12 @@ export function createChannelRoutes(parts: ChannelParts): Routes {
       }
       case "/mcp":
         return answerMcp(exchange, parts);
-      default:
-        throw notFound(exchange);
+      default: {
+        const step = /^\/v1\/steps\/([1-9]\d{0,8})\/end$/.exec(path)?.[1];
+        if (step === undefined) throw notFound(exchange);
+        const { status, detail } = await posted(exchange, StepEndSchema, LIMITS.contextBytes);
+        return jsonReply(JSON.stringify({ status: parts.steps.end(Number(step), status, detail) }));
+      }
     }
   }
 
