@@ -7,6 +7,7 @@ import type { EdgeFixture } from "./test/support/edge.ts";
 const times = { testTimeout: 60_000, hookTimeout: 120_000 } as const;
 /** Fresh process for each file. */
 const common = { pool: "forks", ...times } as const;
+const databaseTemplate = "test/support/database-template.ts";
 
 // workerd is run on this machine alone.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED ??= "false";
@@ -27,6 +28,7 @@ export default defineConfig({
           ...common,
           name: "unit",
           include: ["test/{core,trace,gateway,sdk,cli,tidy}/**/*.test.ts"],
+          globalSetup: [databaseTemplate],
         },
       },
       // needs root, namespaces and cgroups
@@ -35,7 +37,7 @@ export default defineConfig({
           ...common,
           name: "linux",
           include: ["test/{native,executor}/**/*.test.ts"],
-          globalSetup: ["test/support/native-programs.ts"],
+          globalSetup: ["test/support/native-programs.ts", databaseTemplate],
         },
       },
       // the whole system
@@ -44,6 +46,7 @@ export default defineConfig({
           ...common,
           name: "flow",
           include: ["test/flow/**/*.test.ts"],
+          globalSetup: [databaseTemplate],
           testTimeout: 300_000,
         },
       },

@@ -131,6 +131,8 @@ export const ERROR_STATUS = {
   /** The command line could not write what it was told to. */
   OUTPUT_UNWRITABLE: 507,
   CONFIG_INVALID: 400,
+  /** Another version of DSec made the database. */
+  DATABASE_INCOMPATIBLE: 500,
   STORE_UNAVAILABLE: 503,
   GATEWAY_UNREACHABLE: 503,
   SIGNER_UNAVAILABLE: 503,

@@ -104,7 +104,7 @@ native_parts() {
 
 # An empty database with every migration applied: opening a copy takes a fraction of making one anew.
 database_template() {
-  inputs=$(cat package-lock.json gateway/store/migrations.gen.ts setup/pglite-template.ts | sha256sum)
+  inputs=$(cat package-lock.json gateway/store/migrat*.ts gateway/node/pglite-template.ts | sha256sum)
   stamp=build/pglite-template.stamp
   [ -e build/pglite-template ] && [ -e $stamp ] && [ "$(cat $stamp)" = "$inputs" ] && return 0
   act "preparing the embedded database"

@@ -90,7 +90,12 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
     const { HYPERDRIVE, BLOBS, ISSUER, SIGNING_KEYS, SECRETS_KEY, ADMIN_KEY, ASSETS } = this.env;
     const keys = await openSigningKeys(SIGNING_KEYS);
     const sql = postgresSql(HYPERDRIVE.connectionString, { connectionsMax: 5, pooled: true });
-    await migrate(sql);
+    try {
+      await migrate(sql);
+    } catch (error) {
+      await sql.close(); // the next request opens anew
+      throw error;
+    }
     const store = createStore({ sql, wake: this.#wake });
     if (ADMIN_KEY !== undefined) await admit(store, ADMIN_KEY);
     const ports: GatewayPorts = {

@@ -1,29 +1,17 @@
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { DsecError } from "#core/errors.ts";
 import { migrate } from "#gateway/store/migrate.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
 import type { Sql } from "#gateway/store/sql.ts";
 import { createLocalWake, type LocalWake } from "#gateway/store/wake.ts";
 import { PgliteEngine } from "./pglite-engine.ts";
-
-/** A closed data folder with the migrations applied, made by setup/pglite-template.ts. */
-export const TEMPLATE = fileURLToPath(new URL("../../build/pglite-template", import.meta.url));
+import { copyTemplate } from "./pglite-template.ts";
 
 /**
  * PostgreSQL in a thread of this process, brought up to date, and wake-ups for the one process that can have it open.
- * A new folder begins as a copy of the template: a quarter of a second, where making one takes four.
+ * A new folder begins as a copy of the template.
  * @param directory where the data lives; null for a temporary folder that `close` removes
  */
 export async function openPglite(directory: string | null): Promise<{ sql: Sql; wake: LocalWake }> {
@@ -40,7 +28,12 @@ export async function openPglite(directory: string | null): Promise<{ sql: Sql; 
   try {
     if (!existsSync(join(data, "PG_VERSION"))) copyTemplate(data);
     const sql = await pgliteSql(data);
-    await migrate(sql);
+    try {
+      await migrate(sql, { database: `the database in ${data}` });
+    } catch (error) {
+      await sql.close(); // its thread would keep this process from ending
+      throw error;
+    }
     return { sql: { ...sql, close: () => sql.close().finally(release) }, wake: createLocalWake() };
   } catch (error) {
     release();
@@ -60,17 +53,6 @@ export async function pgliteSql(data: string): Promise<Sql> {
     socket: () => engine.connect(),
   });
   return { ...sql, close: () => sql.close().finally(() => engine.close()) };
-}
-
-/** Copied beside and renamed, so that a copy that was cut short is never taken for a database. */
-function copyTemplate(data: string): void {
-  mkdirSync(dirname(data), { recursive: true });
-  if (!existsSync(TEMPLATE)) return;
-  const beside = `${data}.new`;
-  rmSync(beside, { recursive: true, force: true });
-  cpSync(TEMPLATE, beside, { recursive: true });
-  rmSync(data, { recursive: true, force: true });
-  renameSync(beside, data);
 }
 
 /** PGlite does not notice a second process in its folder, and two of them destroy it. */

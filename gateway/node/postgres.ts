@@ -12,8 +12,9 @@ export async function openPostgres(
   options: PostgresOptions & { log?: ListenLog } = {},
 ): Promise<OpenedDatabase> {
   const sql = postgresSql(url, options);
+  const { host, pathname } = new URL(url);
   try {
-    await migrate(sql);
+    await migrate(sql, { database: `the database ${host}${pathname}` });
   } catch (error) {
     await sql.close();
     throw error;

@@ -1,9 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { openPglite } from "#gateway/node/pglite.ts";
+import { copyTemplate, STAMP, templateStamp } from "#gateway/node/pglite-template.ts";
 import { createStore } from "#gateway/store/store.ts";
 import { newKey, submit } from "./support.ts";
 
@@ -37,6 +38,36 @@ test("a folder that is open is not opened a second time, and one whose process w
   const again = await openPglite(data);
   expect(await again.sql.query("select 1 as one")).toEqual([{ one: 1 }]);
   await again.sql.close();
+});
+
+test("a new database begins as no template of another version", () => {
+  const template = join(folder, "template");
+  mkdirSync(template);
+  for (const [stamp, taken] of [
+    [templateStamp(), true],
+    ["0".repeat(64), false],
+  ] as const) {
+    writeFileSync(join(template, STAMP), stamp);
+    const data = join(folder, `from ${stamp}`);
+    copyTemplate(data, template);
+    expect(existsSync(data)).toBe(taken);
+  }
+});
+
+test("a process that finds the database of another version in its folder says so and ends", async () => {
+  const data = join(folder, "another version");
+  const { sql } = await openPglite(data);
+  await sql.query("update migrations set digest = 'sha256:00' where name like '0003%'");
+  await sql.close();
+  const script = `import { openPglite } from "#gateway/node/pglite.ts";
+    await openPglite(process.argv[1]).catch(({ code, message }) => console.log(code, message));`;
+  const args = ["--input-type=module-typescript", "-e", script, data];
+  const run = spawnSync(process.execPath, args, { cwd: root, timeout: 30_000 });
+  expect(run.signal).toBe(null);
+  expect(String(run.stdout)).toContain(
+    `DATABASE_INCOMPATIBLE the database in ${data} was made by another version`,
+  );
+  expect(existsSync(`${data}.lock`)).toBe(false);
 });
 
 test("a temporary database leaves nothing behind, closed or not", async () => {
