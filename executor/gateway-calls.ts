@@ -3,6 +3,7 @@ import { DsecError } from "#core/errors.ts";
 import type { ExecutorId } from "#core/ids.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import { ErrorBodySchema } from "#core/wire/common.ts";
 import { GatewayClock } from "./gateway-clock.ts";
 import { type GatewayAnswer, GatewayConnections } from "./gateway-connections.ts";
@@ -76,14 +77,9 @@ export class GatewayCalls {
       options.signal?.throwIfAborted();
       throw this.#unreachable(method, path, "its answer is cut off or not JSON", cause);
     }
-    const parsed = schema.safeParse(answer);
-    if (parsed.success) return parsed.data;
-    throw this.#unreachable(
-      method,
-      path,
-      `its answer is not of this protocol: ${parsed.error.message}`,
-      parsed.error,
-    );
+    const read = readAs(schema, answer);
+    if (read.ok) return read.value;
+    throw this.#unreachable(method, path, `its answer is not of this protocol: ${faultText(read.faults[0])}`);
   }
 
   /** A call whose answer says nothing but that it was made. */

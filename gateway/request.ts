@@ -4,8 +4,7 @@ import type { z } from "zod";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { nearest } from "#core/nearest-name.ts";
-import { knownMembers } from "./schema-members.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 
 /** MALFORMED_JSON, UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE, or INVALID_REQUEST with the issues by path. */
 export async function readJson<S extends z.ZodType>(
@@ -69,46 +68,14 @@ export function validate<S extends z.ZodType>(
   what: string,
   invalid: ErrorCode = "INVALID_REQUEST",
 ): z.output<S> {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.flatMap((issue) => explain(issue, schema, []));
-  const first = issues[0]!;
-  const more = issues.length > 1 ? ` (and ${issues.length - 1} more, see details.issues)` : "";
-  const ofPolicy = issues.every(({ path }) => /^policy(?![^.[])/.test(path));
-  throw new DsecError(
-    ofPolicy ? "POLICY_INVALID" : invalid,
-    `${what}: ${first.path === "" ? "" : `${first.path}: `}${first.message}${more}`,
-    { details: { issues: issues.slice(0, 50) } },
-  );
-}
-
-type Issue = { path: string; message: string };
-
-function explain(issue: z.core.$ZodIssue, schema: z.ZodType, base: PropertyKey[]): Issue[] {
-  const path = [...base, ...issue.path];
-  if (issue.code === "unrecognized_keys") {
-    const known = knownMembers(schema, path);
-    return issue.keys.map((name) => {
-      const meant = nearest(name, known);
-      const hint = meant === undefined ? `known members: ${known.join(", ")}` : `did you mean ${meant}?`;
-      return { path: pathText([...path, name]), message: `unknown member; ${hint}` };
-    });
-  }
-  if (issue.code === "invalid_union" && issue.errors.length > 0) {
-    // The last alternative is the most general one, so its complaint says most.
-    return issue.errors.at(-1)!.flatMap((inner) => explain(inner, schema, path));
-  }
-  return [{ path: pathText(path), message: issue.message }];
-}
-
-/** As JavaScript would write it: `resources.cpu_cores`, `command[0]`. */
-function pathText(path: PropertyKey[]): string {
-  let text = "";
-  for (const part of path) {
-    if (typeof part === "number") text += `[${part}]`;
-    else text += text === "" ? String(part).slice(0, 200) : `.${String(part).slice(0, 200)}`;
-  }
-  return text;
+  const read = readAs(schema, value);
+  if (read.ok) return read.value;
+  const { faults } = read;
+  const more = faults.length > 1 ? ` (and ${faults.length - 1} more, see details.issues)` : "";
+  const ofPolicy = faults.every(({ path }) => /^policy(?![^.[])/.test(path));
+  throw new DsecError(ofPolicy ? "POLICY_INVALID" : invalid, `${what}: ${faultText(faults[0])}${more}`, {
+    details: { issues: faults.slice(0, 50) },
+  });
 }
 
 function bodyStream(c: Context): ReadableStream<Uint8Array> {

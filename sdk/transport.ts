@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { canonicalJson } from "#core/json.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import { ErrorBodySchema } from "#core/wire/common.ts";
 
 /** Anything that answers a request: the global fetch, or a gateway's app in the same process. */
@@ -84,12 +85,11 @@ export function createTransport(options: TransportOptions): Transport {
         },
       );
     });
-    const parsed = schema.safeParse(body);
-    if (parsed.success) return parsed.data;
-    const issue = parsed.error.issues[0];
+    const read = readAs(schema, body);
+    if (read.ok) return read.value;
     throw new DsecError(
       "GATEWAY_UNREACHABLE",
-      `${call.path}: ${origin} does not answer as this version expects (${issue?.path.join(".")}: ${issue?.message}); ` +
+      `${call.path}: ${origin} does not answer as this version expects (${faultText(read.faults[0])}); ` +
         "compare the versions of client and gateway",
     );
   }

@@ -1,4 +1,5 @@
 import { DsecError } from "../errors.ts";
+import { faultText, readAs } from "../schema-faults.ts";
 import { type Policy, type PolicyFingerprint, PolicySchema, type PolicySecret } from "../wire/policy.ts";
 import { type Cidr, containsCidr, parseCidr } from "./address.ts";
 import type { Host } from "./host.ts";
@@ -38,12 +39,12 @@ export type CompiledPolicy = {
  * @throws DsecError POLICY_INVALID naming every faulty member by its path; nothing of a faulty policy is enforced
  */
 export function loadPolicy(value: unknown): Policy {
-  const read = PolicySchema.safeParse(value);
-  if (read.success) return read.data;
-  const issues = read.error.issues.map(({ path, message }) => `${formatPath(path)}: ${message}`);
-  const shown = issues.slice(0, 10).join("; ");
-  throw new DsecError("POLICY_INVALID", `policy: ${shown}${issues.length > 10 ? " …" : ""}`, {
-    details: { issues: issues.slice(0, 100) },
+  const read = readAs(PolicySchema, value);
+  if (read.ok) return read.value;
+  const { faults } = read;
+  const shown = faults.slice(0, 10).map(faultText).join("; ");
+  throw new DsecError("POLICY_INVALID", `policy: ${shown}${faults.length > 10 ? " …" : ""}`, {
+    details: { issues: faults.slice(0, 100) },
   });
 }
 
@@ -138,12 +139,4 @@ function blockOf(text: string): Cidr {
   if (cidr === null)
     throw new DsecError("POLICY_INVALID", `allow_private ${text}: it is no address or block`);
   return cidr;
-}
-
-function formatPath(path: PropertyKey[]): string {
-  let text = "";
-  for (const part of path) {
-    text += typeof part === "number" ? `[${part}]` : `${text === "" ? "" : "."}${String(part)}`;
-  }
-  return text === "" ? "(the whole)" : text;
 }

@@ -3,6 +3,7 @@
  * one JSON message (modelcontextprotocol.io, specification 2025-06-18, "Transports").
  */
 import { DsecError } from "#core/errors.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import { type RpcMessage, RpcMessageSchema, RpcToolCallSchema } from "#core/wire/channel.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import type { SerializationTime } from "../trace/call-timings.ts";
@@ -34,14 +35,14 @@ export async function answerRpc(
   signal: AbortSignal,
   time: SerializationTime,
 ): Promise<RpcAnswer> {
-  const parsed = RpcMessageSchema.safeParse(message);
-  if (!parsed.success) {
+  const read = readAs(RpcMessageSchema, message);
+  if (!read.ok) {
     const why = Array.isArray(message)
       ? "batches are not taken (removed in 2025-06-18)"
-      : parsed.error.issues[0]!.message;
+      : faultText(read.faults[0]);
     return { status: 400, text: failureText(null, RPC.invalidRequest, `not a JSON-RPC request: ${why}`) };
   }
-  const { id, method, params = {} } = parsed.data;
+  const { id, method, params = {} } = read.value;
   // A notification has no id and gets no answer, whatever it says.
   if (id === undefined) return { status: 202, text: null };
   switch (method) {
@@ -92,13 +93,10 @@ async function callText(
   signal: AbortSignal,
   time: SerializationTime,
 ): Promise<string> {
-  const parsed = RpcToolCallSchema.safeParse(params);
-  if (!parsed.success) {
-    const { path, message } = parsed.error.issues[0]!;
-    return failureText(id, RPC.invalidParams, `tools/call: ${path.join(".")}: ${message}`);
-  }
+  const read = readAs(RpcToolCallSchema, params);
+  if (!read.ok) return failureText(id, RPC.invalidParams, `tools/call: ${faultText(read.faults[0])}`);
   try {
-    const answer = await tools.call(parsed.data.name, parsed.data.arguments, "mcp", signal, time);
+    const answer = await tools.call(read.value.name, read.value.arguments, "mcp", signal, time);
     return resultText(id, toolResult(answer, observations(answer.call.number)));
   } catch (error) {
     const { code, message } = failureOf(error);

@@ -1,6 +1,7 @@
 /** The executor's end of the proxy framing: a head and a body go to the gateway, frames of the answer come back. */
 import type { z } from "zod";
 import { DsecError, type ErrorCode, isErrorCode } from "#core/errors.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import {
   type AnswerEnd,
   AnswerEndSchema,
@@ -211,9 +212,9 @@ function parse<S extends z.ZodType>(schema: S, payload: Buffer): z.output<S> {
   } catch (cause) {
     throw broken("a frame is no JSON", cause);
   }
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  throw broken(`a frame is not of this protocol: ${parsed.error.issues[0]!.message}`);
+  const read = readAs(schema, value);
+  if (read.ok) return read.value;
+  throw broken(`a frame is not of this protocol: ${faultText(read.faults[0])}`);
 }
 
 function broken(why: string, cause?: unknown): DsecError {

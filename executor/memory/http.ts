@@ -2,6 +2,7 @@
 import { z } from "zod";
 import { DsecError, errorBody } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import type { Exchange, Reply } from "../channel/exchange.ts";
 
 /** The whole body. UNSUPPORTED_MEDIA_TYPE, BODY_TOO_LARGE. */
@@ -40,13 +41,9 @@ function nothingAsked<S extends z.ZodType>(schema: S): z.output<S> {
 const NOTHING_ASKED = new WeakMap<z.ZodType, object>();
 
 export function judge<S extends z.ZodType>(schema: S, value: unknown, what: string): z.output<S> {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const { path, message } = parsed.error.issues[0]!;
-  throw new DsecError(
-    "INVALID_REQUEST",
-    `${what}: ${path.length > 0 ? `${path.join(".")}: ` : ""}${message}`,
-  );
+  const read = readAs(schema, value);
+  if (read.ok) return read.value;
+  throw new DsecError("INVALID_REQUEST", `${what}: ${faultText(read.faults[0])}`);
 }
 
 /** What follows the prefix in the path, with its percent escapes resolved once; a slash in it is part of the name. */

@@ -3,6 +3,7 @@ import { Buffer } from "node:buffer";
 import type { z } from "zod";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import { MemoryKeySchema } from "#core/wire/memory.ts";
 import type { Lifetime } from "./store.ts";
 
@@ -62,6 +63,6 @@ export function quote(name: string): string {
 }
 
 export function check(schema: z.ZodType, value: unknown, what: string): void {
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) throw new DsecError("INVALID_REQUEST", `${what}: ${parsed.error.issues[0]!.message}`);
+  const read = readAs(schema, value);
+  if (!read.ok) throw new DsecError("INVALID_REQUEST", `${what}: ${faultText(read.faults[0])}`);
 }

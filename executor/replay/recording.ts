@@ -5,6 +5,7 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import type { Observation } from "#core/wire/observations.ts";
 import { type TaskSpec, TaskSpecSchema } from "#core/wire/tasks.ts";
 import { decodeEvent } from "#trace/events/codec.ts";
@@ -94,13 +95,10 @@ export function recordedSpec({ file, header }: Pick<Recording, "file" | "header"
   if (contentDigest(text) !== spec_digest) {
     throw new DsecError("NOT_REPLAYABLE", `${file}: its spec is not the one that ${spec_digest} names`);
   }
-  const parsed = TaskSpecSchema.safeParse(JSON.parse(text));
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  throw new DsecError(
-    "NOT_REPLAYABLE",
-    `${file}: its spec is of another version of dsec: ${issue?.path.join(".")} ${issue?.message}`,
-  );
+  const read = readAs(TaskSpecSchema, JSON.parse(text));
+  if (read.ok) return read.value;
+  const why = faultText(read.faults[0]);
+  throw new DsecError("NOT_REPLAYABLE", `${file}: its spec is of another version of dsec: ${why}`);
 }
 
 const NO_SPEC =
