@@ -9,7 +9,7 @@ import type { PolicyRequest } from "#core/wire/policy.ts";
 import { publish } from "#trace/node/files.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
 import { type Command, examples, note, Option, printJson, readGiven, wholeNumber } from "./program.ts";
-import { type Column, duration, plainLine, table } from "./terminal.ts";
+import { type Column, duration, plainLine, printTable } from "./terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
 
@@ -57,8 +57,8 @@ async function receipts(id: string, options: Common): Promise<void> {
     { title: "CALL", align: "right" },
     { title: "STATUS" },
     { title: "TIME", align: "right" },
-    { title: "BYTES", align: "right" },
-    { title: "URL" },
+    { title: "BYTES", align: "right", leastWidth: 0 },
+    { title: "URL", leastWidth: 16 },
   ];
   const rows = found.map(({ receipt }) => {
     const claims = decodeJwt(receipt) as unknown as ReceiptClaims;
@@ -70,7 +70,7 @@ async function receipts(id: string, options: Common): Promise<void> {
       plainLine(claims.url),
     ];
   });
-  process.stdout.write(`${table(columns, rows, (text) => text)}\n`);
+  printTable(columns, rows);
 }
 
 async function trace(id: string, options: Common & { output?: string; attempt?: number }): Promise<void> {

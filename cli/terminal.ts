@@ -85,21 +85,43 @@ export function paintFor(stream: NodeJS.WriteStream): Paint {
   return hasColour(stream) ? (style, text) => `\x1b[${SGR[style]}m${text}\x1b[0m` : (_, text) => text;
 }
 
-export type Column = { title: string; align?: "right" };
+export type Column = {
+  title: string;
+  align?: "right";
+  /**
+   * How far it gives way where the table is wider than the terminal: down to so many characters, or at 0 by being left
+   * out. A column without it stays whole, as one must that names its row.
+   */
+  leastWidth?: number;
+};
 
-/** Columns as wide as their widest cell, two blanks between. `style` paints a cell after its width is known. */
+/** How a cell is shown, after its width is known; row -1 is that of the titles. */
+export type PaintCell = (text: string, row: number, column: number) => string;
+
+/** Prints a table: fitted to a terminal's width, and whole into a pipe or a file. */
+export function printTable(columns: Column[], rows: string[][], paint?: PaintCell): void {
+  // A terminal that does not say its width says 0.
+  process.stdout.write(`${table(columns, rows, paint, process.stdout.columns || undefined)}\n`);
+}
+
+/** Columns as wide as their widest cell, two blanks between, and no more in all than `room` where they can give way. */
 export function table(
   columns: Column[],
   rows: string[][],
-  paint: (text: string, row: number, column: number) => string = (text) => text,
+  paint: PaintCell = (text) => text,
+  room = Number.POSITIVE_INFINITY,
 ): string {
-  const widths = columns.map(({ title }, i) =>
+  const wanted = columns.map(({ title }, i) =>
     Math.max(title.length, ...rows.map((row) => displayWidth(row[i] ?? ""))),
   );
+  const widths = fitted(columns, wanted, room);
   const line = (cells: string[], row: number) =>
     cells
-      .map((cell, i) => {
-        const space = " ".repeat(widths[i]! - displayWidth(cell));
+      .flatMap((whole, i) => {
+        const width = widths[i]!;
+        if (width === 0) return [];
+        const cell = cut(whole, width);
+        const space = " ".repeat(width - displayWidth(cell));
         return columns[i]!.align === "right" ? space + paint(cell, row, i) : paint(cell, row, i) + space;
       })
       .join("  ")
@@ -111,6 +133,35 @@ export function table(
     ),
     ...rows.map((row, i) => line(row, i)),
   ].join("\n");
+}
+
+/** Widths that fit: the last of what may be left out goes first, once cutting the others would not do. */
+function fitted(columns: Column[], wanted: number[], room: number): number[] {
+  const widths = [...wanted];
+  const least = columns.map(({ leastWidth }, i) => Math.min(wanted[i]!, leastWidth || wanted[i]!));
+  for (;;) {
+    const shown = columns.map((_, i) => i).filter((i) => widths[i]! > 0);
+    const total = (of: number[]) => shown.reduce((sum, i) => sum + of[i]! + 2, -2);
+    let over = total(widths) - room;
+    if (over <= 0) return widths;
+    if (total(least) <= room) {
+      for (const i of shown.reverse()) {
+        const gives = Math.max(0, Math.min(over, widths[i]! - least[i]!));
+        widths[i]! -= gives;
+        over -= gives;
+      }
+      return widths;
+    }
+    const leaves =
+      shown.findLast((i) => columns[i]!.leastWidth === 0) ??
+      shown.findLast((i) => columns[i]!.leastWidth !== undefined);
+    if (leaves === undefined) return widths;
+    widths[leaves] = 0;
+  }
+}
+
+function cut(text: string, width: number): string {
+  return displayWidth(text) <= width ? text : `${[...text].slice(0, width - 1).join("")}…`;
 }
 
 function displayWidth(text: string): number {

@@ -2,7 +2,7 @@ import { importImage } from "#executor/images/import.ts";
 import { ImageStore } from "#executor/images/store.ts";
 import { dataFolder, existingDataFolder, makeDataFolder } from "../data-folder.ts";
 import { type Command, examples, nestedIn, note, printJson } from "../program.ts";
-import { byteCount, paintFor, plainLine, table } from "../terminal.ts";
+import { byteCount, type Column, paintFor, plainLine, printTable } from "../terminal.ts";
 
 type Options = { data: string; json?: boolean };
 
@@ -54,12 +54,15 @@ async function list(options: Options): Promise<void> {
     byteCount(size),
     digest,
   ]);
-  const columns = [{ title: "NAMES" }, { title: "SIZE", align: "right" as const }, { title: "DIGEST" }];
+  const columns: Column[] = [
+    { title: "NAMES", leastWidth: 7 },
+    { title: "SIZE", align: "right", leastWidth: 0 },
+    { title: "DIGEST" },
+  ];
   const paint = paintFor(process.stdout);
-  const text = table(columns, [["host", "", "this machine's /usr, read-only"], ...rows], (cell, row) =>
+  printTable(columns, [["host", "", "this machine's /usr, read-only"], ...rows], (cell, row) =>
     row < 0 ? paint("dim", cell) : cell,
   );
-  process.stdout.write(`${text}\n`);
 }
 
 async function remove(image: string, options: Options): Promise<void> {

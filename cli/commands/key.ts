@@ -1,7 +1,7 @@
 import { type Key, SCOPES, type Scope } from "#core/wire/keys.ts";
 import { type ConnectionOptions, connect } from "../connection.ts";
 import { type Command, collect, examples, nestedIn, note, printJson, usageError } from "../program.ts";
-import { paintFor, plainLine, table } from "../terminal.ts";
+import { type Column, paintFor, plainLine, printTable } from "../terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
 
@@ -48,10 +48,16 @@ async function list(options: Common): Promise<void> {
     status(key),
     key.last_used_at ?? "never",
   ]);
-  const columns = ["KEY", "NAME", "SCOPES", "STATUS", "LAST USED"].map((title) => ({ title }));
+  const columns: Column[] = [
+    { title: "KEY" },
+    { title: "NAME", leastWidth: 8 },
+    { title: "SCOPES", leastWidth: 8 },
+    { title: "STATUS" },
+    { title: "LAST USED", leastWidth: 0 },
+  ];
   const paint = paintFor(process.stdout);
   const cell = (text: string, row: number) => (row < 0 || keys[row]!.revoked_at ? paint("dim", text) : text);
-  process.stdout.write(`${table(columns, rows, cell)}\n`);
+  printTable(columns, rows, cell);
 }
 
 async function revoke(id: string, options: Common): Promise<void> {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { type ConnectionOptions, connect } from "../connection.ts";
 import { type Command, collect, examples, nestedIn, note, printJson, usageError } from "../program.ts";
-import { table } from "../terminal.ts";
+import { printTable } from "../terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
 
@@ -45,9 +45,13 @@ async function list(options: Common): Promise<void> {
     printJson(secrets);
     return;
   }
-  const columns = ["NAME", "HOSTS", "UPDATED"].map((title) => ({ title }));
+  const columns = [
+    { title: "NAME" },
+    { title: "HOSTS", leastWidth: 12 },
+    { title: "UPDATED", leastWidth: 0 },
+  ];
   const rows = secrets.map(({ name, hosts, updated_at }) => [name, hosts.join(","), updated_at]);
-  process.stdout.write(`${table(columns, rows, (text) => text)}\n`);
+  printTable(columns, rows);
 }
 
 async function remove(name: string, options: Common): Promise<void> {

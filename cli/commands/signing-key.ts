@@ -1,7 +1,7 @@
 import { openKeyStore } from "#gateway/node/key-store.ts";
 import { existingDataFolder } from "../data-folder.ts";
 import { type Command, examples, nestedIn, note, printJson } from "../program.ts";
-import { table } from "../terminal.ts";
+import { printTable } from "../terminal.ts";
 
 type Options = { data: string; json?: boolean };
 
@@ -41,6 +41,6 @@ function show(keys: { kid: string; alg: string }[], options: Options): void {
     return;
   }
   const rows = keys.map(({ kid, alg }, index) => [PLACES[index] ?? "retired", alg, kid]);
-  const columns = [{ title: "PLACE" }, { title: "ALG" }, { title: "KID" }];
-  process.stdout.write(`${table(columns, rows, (text) => text)}\n`);
+  const columns = [{ title: "PLACE" }, { title: "ALG", leastWidth: 0 }, { title: "KID" }];
+  printTable(columns, rows);
 }

@@ -20,7 +20,7 @@ import {
 import { makeResultFolder, saveResult } from "../result-folder.ts";
 import { defineTaskCalls } from "../task-calls.ts";
 import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
-import { type Column, duration, type Paint, paintFor, plainLine, table } from "../terminal.ts";
+import { type Column, duration, type Paint, paintFor, plainLine, printTable } from "../terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
 
@@ -126,10 +126,10 @@ async function list(options: Common & { state?: TaskState; label?: string; limit
   const columns: Column[] = [
     { title: "TASK" },
     { title: "STATE" },
-    { title: "END" },
-    { title: "TIME", align: "right" },
-    { title: "CREATED" },
-    { title: "COMMAND" },
+    { title: "END", leastWidth: 0 },
+    { title: "TIME", align: "right", leastWidth: 0 },
+    { title: "CREATED", leastWidth: 0 },
+    { title: "COMMAND", leastWidth: 12 },
   ];
   const rows = tasks.map((task) => [
     task.id,
@@ -142,7 +142,8 @@ async function list(options: Common & { state?: TaskState; label?: string; limit
   const paint = paintFor(process.stdout);
   const cell = (text: string, row: number, column: number) =>
     row < 0 ? paint("dim", text) : column === 1 ? paintState(paint, tasks[row]!.state, text) : text;
-  process.stdout.write(tasks.length === 0 ? "no tasks\n" : `${table(columns, rows, cell)}\n`);
+  if (tasks.length === 0) process.stdout.write("no tasks\n");
+  else printTable(columns, rows, cell);
 }
 
 async function get(id: string, options: Common): Promise<void> {

@@ -79,6 +79,39 @@ test("columns line up and numbers stand right", () => {
   expect(text).toBe("NAME     N\na       10\nlonger   2");
 });
 
+test("a table gives way to a narrow terminal where it may, and never in what names a row", () => {
+  const columns = [
+    { title: "TASK" },
+    { title: "END", leastWidth: 0 },
+    { title: "CREATED", leastWidth: 0 },
+    { title: "COMMAND", leastWidth: 8 },
+  ];
+  const rows = [
+    ["task_01k", "exit 0", "2026-01-31T12:00", "python3 agent.py --all"],
+    ["task_02k", "", "2026-02-01T12:00", "true"],
+  ];
+  const whole = table(columns, rows);
+  expect(whole).toBe(
+    "TASK      END     CREATED           COMMAND\n" +
+      "task_01k  exit 0  2026-01-31T12:00  python3 agent.py --all\n" +
+      "task_02k          2026-02-01T12:00  true",
+  );
+  const at = (room: number) => table(columns, rows, undefined, room).split("\n")[1];
+  expect(table(columns, rows, undefined, 58)).toBe(whole);
+  expect(at(57)).toBe("task_01k  exit 0  2026-01-31T12:00  python3 agent.py --a…");
+  expect(at(44)).toBe("task_01k  exit 0  2026-01-31T12:00  python3…");
+  expect(at(43)).toBe("task_01k  exit 0  python3 agent.py --all");
+  expect(at(26)).toBe("task_01k  exit 0  python3…");
+  expect(at(25)).toBe("task_01k  python3 agent.…");
+  expect(at(17)).toBe("task_01k");
+  expect(at(1)).toBe("task_01k");
+  for (let room = 8; room < 60; room++) {
+    const lines = table(columns, rows, undefined, room).split("\n");
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(room);
+    expect(lines[2]).toMatch(/^task_02k/);
+  }
+});
+
 test("amounts are written for people", () => {
   expect([0, 999, 1500, 61_000, 3_723_000].map(duration)).toEqual([
     "0 ms",

@@ -1,4 +1,5 @@
 /** The `dsec` command as people use it: real processes, a real gateway, real sandboxes. */
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -179,6 +180,20 @@ test("tasks are submitted, found, followed, cancelled and verified by id", async
   expect((await inFolder(["task", "submit", "--spec", "task.json"])).stderr).toMatch(
     /MALFORMED_JSON.*repeated/,
   );
+});
+
+test("lists fit the terminal that they are printed in, and are whole in a pipe", async () => {
+  const id = (await inFolder(["task", "submit", "--", "echo", "word ".repeat(40)])).stdout.toString().trim();
+  expect((await inFolder(["task", "list"])).stdout.toString()).toMatch(new RegExp(`${id} .*Z  .{59}…`));
+  for (const columns of [132, 100, 80, 50]) {
+    const command = `stty cols ${columns}; exec '${DSEC}' task list`;
+    const { stdout } = spawnSync("script", ["--quiet", "--return", "--command", command, "/dev/null"], {
+      env: { ...process.env, DSEC_DATA: data, NO_COLOR: "1" },
+      encoding: "utf8",
+    });
+    expect(stdout).toContain(id);
+    for (const line of stdout.split(/\r?\n/)) expect(line.length, line).toBeLessThanOrEqual(columns);
+  }
 });
 
 test("keys are made, used and revoked", async () => {

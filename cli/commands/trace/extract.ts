@@ -3,7 +3,7 @@ import { DsecError } from "#core/errors.ts";
 import type { Source } from "#trace/format/walk.ts";
 import { extractArchive, listArchive } from "#trace/node/extract-archive.ts";
 import { type Command, examples, note, printJson, usageError } from "../../program.ts";
-import { byteCount, plainLine, table } from "../../terminal.ts";
+import { byteCount, plainLine, printTable } from "../../terminal.ts";
 import { progress } from "../../trace-files.ts";
 
 type Options = { output?: string; list?: boolean; json?: boolean };
@@ -53,7 +53,7 @@ function print(members: { name: string; size: number }[], { json }: Options): vo
     return;
   }
   const rows = members.map(({ name, size }) => [plainLine(name), byteCount(size)]);
-  process.stdout.write(`${table([{ title: "NAME" }, { title: "SIZE", align: "right" }], rows)}\n`);
+  printTable([{ title: "NAME" }, { title: "SIZE", align: "right" }], rows);
 }
 
 async function openSource(path: string): Promise<Source> {

@@ -3,7 +3,7 @@ import { LIMITS } from "#core/limits.ts";
 import { redactFile } from "#trace/node/redact-file.ts";
 import { BUILT_IN_PATTERNS, patternLines, patternOf } from "#trace/redaction/patterns.ts";
 import { type Command, examples, note, printJson, usageError } from "../../program.ts";
-import { byteCount, paintFor, plainLine, table } from "../../terminal.ts";
+import { byteCount, paintFor, plainLine, printTable } from "../../terminal.ts";
 import { progress } from "../../trace-files.ts";
 
 type Options = { output: string; piiFields?: string; patterns?: string[]; report?: boolean; json?: boolean };
@@ -54,7 +54,7 @@ async function run(file: string, options: Options): Promise<void> {
   const counts = Object.entries(redacted.counts);
   if (options.report && counts.length > 0) {
     const rows = counts.map(([why, count]) => [plainLine(why), String(count)]);
-    process.stdout.write(`${table([{ title: "WHY" }, { title: "TIMES", align: "right" }], rows)}\n`);
+    printTable([{ title: "WHY" }, { title: "TIMES", align: "right" }], rows);
   }
   const times = counts.reduce((sum, [, count]) => sum + count, 0);
   const paint = paintFor(process.stderr);
