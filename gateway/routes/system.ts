@@ -1,18 +1,49 @@
 /** What operators and tools ask: is it alive, is it ready, how busy is it, what can it do. */
 import { OpenAPIHono } from "@hono/zod-openapi";
+import { accepts } from "hono/accepts";
 import { z } from "zod";
 import type { Env, Gateway } from "../environment.ts";
+import { FRONT, FRONT_PAGE, frontPagePolicy } from "../front-page.ts";
 import { DOCS_PAGE, DOCS_SCRIPT, documentOf } from "../openapi.ts";
 import { serve } from "../openapi-route.ts";
 import { json, text } from "../reply.ts";
 
 const StatusSchema = z.object({ status: z.string() });
+const FrontSchema = z.object({
+  name: z.string(),
+  version: z.string(),
+  description: z.string(),
+  /** Paths on this gateway. */
+  links: z.record(z.string(), z.string()),
+});
 
 export function systemRoutes(gateway: Gateway, api: OpenAPIHono<Env>): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>();
   const { store, keys, metrics } = gateway;
   const tag = "system";
   const status = (description: string) => ({ 200: { description, body: StatusSchema } });
+
+  serve(
+    app,
+    gateway,
+    {
+      method: "get",
+      path: "/",
+      tag,
+      summary: "What this is",
+      description: "A page where `Accept` prefers text/html, as browsers' does.",
+      access: [],
+      responses: { 200: { description: "name, version, and where the rest is", body: FrontSchema } },
+    },
+    async (c) => {
+      c.header("Vary", "Accept");
+      const supports = ["application/json", "text/html"];
+      if (accepts(c, { header: "Accept", supports, default: "application/json" }) !== "text/html")
+        return json(c, FRONT);
+      c.header("Content-Security-Policy", await frontPagePolicy());
+      return text(c, FRONT_PAGE, "text/html; charset=utf-8");
+    },
+  );
 
   serve(
     app,

@@ -267,7 +267,10 @@ test("bad requests are refused on the edge with the same codes", async () => {
   }
 });
 
-test("the reference page and its files are served on the edge", async () => {
+test("the front page, the reference page and its files are served on the edge", async () => {
+  const front = await SELF.fetch(ISSUER, { headers: { accept: "text/html" } });
+  expect(front.headers.get("content-security-policy")).toMatch(/^default-src 'none'; /);
+  expect(await front.text()).toContain('href="/docs"');
   const page = await (await SELF.fetch(`${ISSUER}/docs`)).text();
   for (const match of page.matchAll(/(?:src|href)="([^"]+)"/g)) {
     const response = await SELF.fetch(ISSUER + match[1]);

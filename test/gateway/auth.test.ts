@@ -64,6 +64,7 @@ const ACCESS: Record<string, (Scope | "executor")[]> = {
   "POST /v1/attestations/verify": [],
   "GET /.well-known/jwks.json": [],
   "GET /.well-known/http-message-signatures-directory": [],
+  "GET /": [],
   "GET /healthz": [],
   "GET /readyz": [],
   "GET /metrics": [],

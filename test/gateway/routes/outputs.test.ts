@@ -84,6 +84,7 @@ test("HEAD answers with the headers of GET and no body, on every kind of answer 
     contentPath(task, "/work/none"),
     "/nothing/here",
     "/.well-known/jwks.json",
+    "/",
     "/healthz",
     "/openapi.json",
     "/docs",

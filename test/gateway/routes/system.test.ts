@@ -1,6 +1,8 @@
+import { createHash } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DsecError, ERROR_STATUS } from "#core/errors.ts";
 import type { Task } from "#core/wire/tasks.ts";
+import packageJson from "../../../package.json" with { type: "json" };
 import { type Client, type Failure, openTestGateway, type TestGateway } from "../gateway-under-test.ts";
 
 let gateway: TestGateway;
@@ -53,7 +55,6 @@ test("a bad page query is refused with the member that is wrong", async () => {
 test("every failure has the one error body, with the request's id: no route, no method, bad id, bad key", async () => {
   for (const [method, path, status, code] of [
     ["GET", "/v1/nothing", 404, "NOT_FOUND"],
-    ["GET", "/", 404, "NOT_FOUND"],
     ["DELETE", "/v1/tasks", 405, "METHOD_NOT_ALLOWED"],
     ["PATCH", "/v1/keys/key_x/revoke", 405, "METHOD_NOT_ALLOWED"],
     ["OPTIONS", "/healthz", 405, "METHOD_NOT_ALLOWED"],
@@ -199,6 +200,33 @@ test("the reference is OpenAPI 3.1, names every schema's members, and its page n
   expect((await gateway.fetch("/docs")).headers.get("content-security-policy")).toContain(
     "default-src 'self'",
   );
+});
+
+test("the root says what this is: a page to browsers that runs and loads nothing, JSON to all else", async () => {
+  const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8";
+  const links = ["/docs", "/openapi.json", "/healthz", "/metrics", "/.well-known/jwks.json"];
+  const response = await gateway.fetch("/", { headers: { accept: browser } });
+  expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8");
+  expect(response.headers.get("vary")).toBe("Accept");
+  const page = await response.text();
+  expect(page).toContain(packageJson.version);
+  expect([...page.matchAll(/href="([^"]+)"/g)].map(([, path]) => path)).toEqual(links);
+  expect(page).not.toMatch(/<script|<link|<img|https?:|\son\w+=/);
+  const style = createHash("sha256")
+    .update(/<style>(.*)<\/style>/s.exec(page)![1]!)
+    .digest("base64");
+  expect(response.headers.get("content-security-policy")).toBe(
+    `default-src 'none'; style-src 'sha256-${style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  );
+  for (const accept of ["*/*", "application/json", "text/html;q=0.5, application/json", undefined]) {
+    const answer = await gateway.fetch("/", { headers: accept === undefined ? {} : { accept } });
+    const body = (await answer.json()) as { links: Record<string, string> };
+    expect(body).toMatchObject({ name: "DSec gateway", version: packageJson.version });
+    expect(Object.values(body.links)).toEqual(links);
+    for (const path of links) expect((await gateway.fetch(path)).status).toBe(200);
+  }
+  const { paths } = (await (await gateway.fetch("/openapi.json")).json()) as { paths: object };
+  expect(Object.keys(paths)).toContain("/");
 });
 
 test("the key set may be cached and read from anywhere, and holds no private member", async () => {
