@@ -42,8 +42,9 @@ export const ERROR_STATUS = {
   LEASE_EXPIRED: 409,
   TASK_ALREADY_FINISHED: 409,
   EXECUTOR_DRAINING: 409,
-  // enrolment: the public key did not sign it
+  // enrolment: the public key did not sign it, or not now
   ENROLMENT_UNPROVEN: 422,
+  ENROLMENT_UNTIMELY: 422,
   // evidence and attestation
   EVIDENCE_INVALID: 422,
   EVIDENCE_MISMATCH: 422,

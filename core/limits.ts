@@ -202,6 +202,8 @@ export const LIMITS = {
   heartbeatEveryMs: 5_000,
   executorLostAfterMs: 60_000,
   executorTokenTtlS: 60,
+  /** Since an enrolment was signed, by the gateway's clock. */
+  enrolmentAgeS: 60,
   /** With less in the file system of its data folder an executor takes no task; what it offers leaves twice as much. */
   hostDiskFreeBytes: 512 * 1024 * 1024,
   hostInodesFree: 4_096,

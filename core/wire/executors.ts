@@ -29,6 +29,8 @@ export type Enrolment = z.infer<typeof EnrolmentSchema>;
 
 export const EnrolRequestSchema = strict({
   ...EnrolmentSchema.shape,
+  /** When it was signed, in seconds since the epoch by the gateway's clock (its `Date` header says it). */
+  iat: z.number().int().min(0),
   /** By the public key's own private key, 64 bytes in base64url, over canonical JSON (RFC 8785): docs/attestation.md. */
   signature: z.string().regex(/^[A-Za-z0-9_-]{86}$/, "must be 64 bytes in base64url"),
 });

@@ -29,7 +29,7 @@ export function executorRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag,
       summary: "Enrol an executor",
       description:
-        "Afterwards the executor signs its own tokens with the key it enrolled. Its signature proves that it holds that key. Enrolling the same key again returns the same executor.",
+        "Afterwards the executor signs its own tokens with the key it enrolled. Its signature proves that it holds that key, and now: `iat` is the time of it by this gateway's `Date` header. Enrolling the same key again returns the same executor.",
       access: ["executors:enrol"],
       body: EnrolRequestSchema,
       responses: {
@@ -37,7 +37,7 @@ export function executorRoutes(gateway: Gateway): OpenAPIHono<Env> {
       },
     },
     async (c, { caller, body }) => {
-      await verifyEnrolment(body, caller.key.id);
+      await verifyEnrolment(body, { keyId: caller.key.id, nowMs: gateway.now() });
       const executor_id = await store.enrolExecutor(newId("executor"), body);
       return json(c, { executor_id, issuer: config.issuer });
     },

@@ -60,7 +60,7 @@ beforeAll(async () => {
   };
   const sign = async (bytes: Uint8Array) =>
     new Uint8Array(await crypto.subtle.sign("Ed25519", pair.privateKey, bytes as BufferSource));
-  const request = await signEnrolment(enrolment, ADMIN_KEY!, sign);
+  const request = await signEnrolment(enrolment, { apiKey: ADMIN_KEY!, nowMs: Date.now(), sign });
   const { executor_id } = await ok<{ executor_id: string }>(
     ADMIN_KEY!,
     "POST",

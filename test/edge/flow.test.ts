@@ -55,7 +55,11 @@ class Executor {
       build: "0.1.0+test",
       host: HOST,
     };
-    const request = await signEnrolment(enrolment, ADMIN_KEY, this.sign);
+    const request = await signEnrolment(enrolment, {
+      apiKey: ADMIN_KEY,
+      nowMs: Date.now(),
+      sign: this.sign,
+    });
     const answer = await ok<{ executor_id: string }>(ADMIN_KEY, "POST", "/v1/executors/enrol", request);
     this.id = answer.executor_id;
   }

@@ -1,11 +1,17 @@
 import { generateKeyPairSync, sign } from "node:crypto";
 import { SignJWT } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { newId } from "#core/ids.ts";
+import { type ExecutorId, newId } from "#core/ids.ts";
 import type { Scope } from "#core/wire/keys.ts";
 import { TestExecutor } from "#test/support/attestation.ts";
 import { signEnrolment } from "#trace/attestation/enrolment.ts";
-import { type Client, ISSUER, openTestGateway, type TestGateway } from "./gateway-under-test.ts";
+import {
+  type Client,
+  type Failure,
+  ISSUER,
+  openTestGateway,
+  type TestGateway,
+} from "./gateway-under-test.ts";
 
 let gateway: TestGateway;
 beforeAll(async () => {
@@ -295,8 +301,12 @@ test("enrolling the same key again is the same executor, and only an Ed25519 key
     build: "b",
     host: { hostname: "h", kernel: "k", cgroup: "v1" as const, arch: "x64" },
   };
-  const own = executor.identity.sign;
-  const request = await signEnrolment(enrolment, enroller.secret, own);
+  const own = {
+    apiKey: enroller.secret,
+    sign: (bytes: Uint8Array) => executor.identity.sign(bytes),
+    nowMs: gateway.clock.nowMs,
+  };
+  const request = await signEnrolment(enrolment, own);
   expect(await enroller.ok("POST", "/v1/executors/enrol", request)).toEqual({
     executor_id: executor.executorId,
     issuer: ISSUER,
@@ -305,9 +315,10 @@ test("enrolling the same key again is the same executor, and only an Ed25519 key
   const stranger = new TestExecutor();
   const small = { ...request, public_key: { ...request.public_key, x: "A".repeat(43) } };
   for (const unproven of [
-    await signEnrolment(enrolment, enroller.secret, stranger.sign),
-    await signEnrolment(enrolment, other.secret, own),
+    await signEnrolment(enrolment, { ...own, sign: stranger.sign }),
+    await signEnrolment(enrolment, { ...own, apiKey: other.secret }),
     { ...request, build: "another" },
+    { ...request, iat: request.iat + 1 },
     small,
   ]) {
     const refused = await enroller.refused("POST", "/v1/executors/enrol", unproven);
@@ -323,4 +334,38 @@ test("enrolling the same key again is the same executor, and only an Ed25519 key
   expect(await enroller.refused("POST", "/v1/executors/enrol", wrong)).toMatchObject({
     code: "INVALID_REQUEST",
   });
+});
+
+test("an enrolment that was made once cannot be made again later by who saw it, nor one from the future", async () => {
+  const enroller = await gateway.client("executors:enrol");
+  const executor = await gateway.executor({ memory_mb: 4096 });
+  const { public_key, capacity, images, build, host } = await gateway.store.findExecutor(
+    executor.executorId as ExecutorId,
+  );
+  const enrolment = { public_key, capacity, images, build, host };
+  const signedAt = (offsetS: number) =>
+    signEnrolment(enrolment, {
+      apiKey: enroller.secret,
+      nowMs: gateway.clock.nowMs + offsetS * 1000,
+      sign: (bytes) => executor.identity.sign(bytes),
+    });
+  const seen = await signedAt(0);
+  await enroller.ok("POST", "/v1/executors/enrol", seen);
+  gateway.clock.nowMs += 66_000;
+  for (const untimely of [seen, await signedAt(-66), await signedAt(7)]) {
+    const response = await enroller.send("POST", "/v1/executors/enrol", untimely);
+    const { error } = (await response.json()) as Failure;
+    expect([response.status, error.code]).toEqual([422, "ENROLMENT_UNTIMELY"]);
+    // by which it is signed anew
+    expect(Date.parse(response.headers.get("date")!)).toBe(Math.floor(gateway.clock.nowMs / 1000) * 1000);
+    expect(error.message).toContain("Date header");
+  }
+  for (const offsetS of [-59, 0, 4]) {
+    const { executor_id } = await enroller.ok<{ executor_id: string }>(
+      "POST",
+      "/v1/executors/enrol",
+      await signedAt(offsetS),
+    );
+    expect(executor_id).toBe(executor.executorId);
+  }
 });

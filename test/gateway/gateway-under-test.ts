@@ -93,7 +93,11 @@ export async function openTestGateway(
         build: "0.1.0+test",
         host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2" as const, arch: "x64" },
       };
-      const request = await signEnrolment(enrolment, enroller.secret, identity.sign);
+      const request = await signEnrolment(enrolment, {
+        apiKey: enroller.secret,
+        nowMs: clock.nowMs,
+        sign: identity.sign,
+      });
       const { executor_id } = await enroller.ok<{ executor_id: string }>(
         "POST",
         "/v1/executors/enrol",

@@ -34,7 +34,11 @@ async function enrolled(): Promise<ExecutorClient> {
     build: "0.1.0+test",
     host: { hostname: "host-1", kernel: "6.18.0", cgroup: "v2" as const, arch: "x64" },
   };
-  const request = await signEnrolment(enrolment, wrangler.adminKey, identity.sign);
+  const request = await signEnrolment(enrolment, {
+    apiKey: wrangler.adminKey,
+    nowMs: Date.now(),
+    sign: identity.sign,
+  });
   const { executor_id } = await admin.ok<{ executor_id: string }>("POST", "/v1/executors/enrol", request);
   return new ExecutorClient(reach, identity, executor_id, { nowMs: Date.now() });
 }
