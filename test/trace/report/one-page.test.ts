@@ -220,6 +220,33 @@ test("of ten thousand calls only those in view are elements, and the last is one
   await page.close();
 });
 
+test("every label of the timeline's axis is read whole, in any width and whatever the length of the trace", async () => {
+  for (const endUs of [970, 9_400, 880_000, 9_970_000, 59_900_000, 3_580_000_000, 86_000_000_000]) {
+    const [start, end] = call(1, "search", { end: { duration_us: endUs } });
+    const trace = await madeTrace([start!, { ...end!, t_us: endUs }]);
+    const path = await browser.file("axis.html", await oneReport(trace, "axis.trace", MEASURE_DEFAULTS));
+    const { page } = await browser.open(path);
+    for (let width = 700; width <= 1500; width += 131) {
+      await page.setViewportSize({ width, height: 700 });
+      const labels = await page.evaluate(async () => {
+        // until what watches the width has drawn
+        await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+        const { left, right } = document.querySelector(".timeline-drawing")!.getBoundingClientRect();
+        return [...document.querySelectorAll(".timeline .axis text")].map((label) => {
+          const box = label.getBoundingClientRect();
+          return { text: label.textContent, from: box.left - left, to: box.right - left, room: right - left };
+        });
+      });
+      expect(labels.length).toBeGreaterThan(2);
+      for (const [i, { text, from, to, room }] of labels.entries()) {
+        const before = labels[i - 1]?.to ?? -1;
+        expect({ width, endUs, text, clipped: to > room || from < before }).toMatchObject({ clipped: false });
+      }
+    }
+    await page.close();
+  }
+});
+
 test("a part of the timeline is shown by dragging or keys, follows what is selected, and is left again", async () => {
   const { page } = await browser.open(rich);
   const whole = page.getByRole("button", { name: "whole" });

@@ -10,6 +10,8 @@ const CALL_PX = 22;
 const MARK_PX = 12;
 const AXIS_PX = 18;
 const COLUMN_PX = 3;
+/** No character of the axis' labels is wider. */
+const LABEL_CHAR_PX = 7;
 
 /** A press that moves less selects; one that moves further shows a part. */
 const DRAG_PX = 5;
@@ -220,9 +222,11 @@ export class Timeline {
     const step = roundStep((to - from) / Math.max(2, Math.floor(widthPx / 110)));
     for (let value = Math.ceil(from / step) * step; value <= to; value += step) {
       const x = this.#scale.xOf(value);
-      if (x > widthPx - 30 && value > 0) break;
+      const label = text(value);
+      const hasRoom = x + 3 + label.length * LABEL_CHAR_PX <= widthPx;
+      const place = hasRoom ? { x: x + 3 } : { x: x - 3, "text-anchor": "end" };
       group.append(svg("line", { x1: x, x2: x, y1: y, y2: y + 4 }));
-      group.append(svg("text", { x: x + 3, y: y + 13 }, text(value)));
+      group.append(svg("text", { ...place, y: y + 13 }, label));
     }
     return group;
   }
