@@ -43,7 +43,7 @@ export type CallContext = { taskId: TaskId; keyId: KeyId; policy: Policy };
 /** A call as it is recorded before it is made. A `seq` is taken once within its lease. */
 export type RecordedCall = {
   seq: number;
-  /** SHA-256 of the call signature, which no other call has. */
+  /** SHA-256 of what its call signature signs (the JWS signing input), which no other call has. */
   digest: Digest;
   /** Until when it is either used (where it was only issued) or has its receipt. */
   deadlineInMs: number;
@@ -167,6 +167,8 @@ export type Store = MessageStore & {
   recordCall(executorId: ExecutorId, hold: Hold, call: RecordedCall, how: "made" | "issued"): Promise<void>;
   /** Makes an issued call, once. LEASE_*, CALL_REPLAYED. */
   useCall(executorId: ExecutorId, hold: Hold, call: RecordedCall): Promise<void>;
+  /** Takes the record of a call back of which nothing was sent: nobody waits for its receipt, and its `seq` is free. */
+  withdrawCall(taskId: TaskId, fence: number, call: Pick<RecordedCall, "seq" | "digest">): Promise<void>;
   /** Takes one call to a host out of the task's budgets, or says why it may not be made. */
   takeCall(
     taskId: TaskId,

@@ -1,4 +1,5 @@
 import { DsecError, type ErrorCode } from "#core/errors.ts";
+import { sha256 } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { AnswerEnd, CallHead, Fingerprint, ReceiptClaims } from "#core/wire/calls.ts";
 import type { GatewayPorts } from "../ports.ts";
@@ -69,13 +70,14 @@ export class OpenCall {
   async finish(failure: Failure | null): Promise<string> {
     const { hold, taskId } = this.caller;
     const { spent } = this.spending;
+    const hash = this.#ports.crypto?.sha256 ?? sha256;
     const claims: ReceiptClaims = {
       iss: this.#ports.config.issuer,
       sub: hold.lease_id,
       fence: hold.fence,
       seq: this.head.seq,
       iat: Math.floor(this.#ports.now() / 1000),
-      call: this.signature.digest,
+      call: await hash(this.signature.jws),
       status: this.status,
       error: failure?.code ?? null,
       url: this.url,
@@ -89,7 +91,7 @@ export class OpenCall {
       opaque: this.#opaque,
       pinned_dns: this.#pinned,
     };
-    const { jwt, leaf } = await signReceipt(claims, this.#ports.keys, this.#ports.crypto?.sha256);
+    const { jwt, leaf } = await signReceipt(claims, this.#ports.keys, hash);
     await this.#ports.store.recordReceipt({
       taskId,
       leaseId: hold.lease_id as never,

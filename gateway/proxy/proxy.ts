@@ -7,12 +7,13 @@ import { type CallHead, type CallRequest, FRAME } from "#core/wire/calls.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import type { Metrics } from "../metrics.ts";
 import { nextTurn } from "../next-turn.ts";
-import type { GatewayPorts, Upstream } from "../ports.ts";
+import type { GatewayPorts, RecordedCall, Upstream } from "../ports.ts";
 import {
   type BoundCall,
   boundUrl,
   type CallSignature,
   checkCallSignature,
+  draftCall,
   signatureFields,
   signCall,
 } from "../signing/call-signature.ts";
@@ -146,32 +147,52 @@ export class CallProxy {
     }
   }
 
-  /** Signs (or checks) and pays for the call, and takes its seq: from here on it has a receipt, whatever happens. */
+  /** Pays for the call, takes its seq and signs it (or checks that): from here on it has a receipt, whatever happens. */
   async #open(caller: Caller, head: CallHead, hop: Hop, timeoutMs: number): Promise<OpenCall> {
     const { executorId, hold, taskId, compiled } = caller;
     const { seq, call_signature: given } = head;
     const bound = await boundCall(caller, head, hop.decision);
-    const signature =
-      given === null
-        ? await signCall(bound, this.#signing())
-        : await checkCallSignature(given, bound, this.#signing());
+    const by = this.#signing();
+    const issued = given === null ? null : await checkCallSignature(given, bound, by);
+    const { digest, sign } =
+      issued === null ? await draftCall(bound, by) : { ...issued, sign: async () => issued };
     const { passage, target } = hop.decision;
     const spending = this.#spending.open(taskId, compiled.policy.budgets);
     const { store, keys } = this.#ports;
     try {
       await spending.takeCall(target.host.text);
-      const record = { seq, digest: signature.digest, deadlineInMs: timeoutMs + LIMITS.callGraceMs };
-      const taken =
-        given === null
+      const record = { seq, digest, deadlineInMs: timeoutMs + LIMITS.callGraceMs };
+      const taking =
+        issued === null
           ? store.recordCall(executorId, hold, record, "made")
           : store.useCall(executorId, hold, record);
-      const fields = passage === "opaque" ? [] : underway(() => signatureFields(signature, target.url, keys));
-      const [signed] = await Promise.all([fields, taken]);
+      const signing = underway(async () => {
+        const signature = await sign();
+        const signed = passage === "opaque" ? [] : await signatureFields(signature, target.url, keys);
+        return { signature, signed };
+      });
+      const [taken, made] = await Promise.allSettled([taking, signing]);
+      if (taken.status === "rejected") throw taken.reason;
+      if (made.status === "rejected") {
+        await this.#withdraw(caller, record);
+        throw made.reason;
+      }
       const pinned = this.#upstream!.pinned;
-      return new OpenCall({ caller, head, hop, signature, signed, spending, pinned }, this.#ports);
+      return new OpenCall({ caller, head, hop, ...made.value, spending, pinned }, this.#ports);
     } catch (error) {
       spending.close();
       throw error;
+    }
+  }
+
+  /** A call that cannot be signed is not sent. Where its record cannot be taken back, it stays open until its deadline. */
+  async #withdraw({ taskId, hold }: Caller, call: Pick<RecordedCall, "seq" | "digest">): Promise<void> {
+    try {
+      await this.#ports.store.withdrawCall(taskId, hold.fence, call);
+    } catch (error) {
+      const message = "a call that was not sent stays open";
+      const { lease_id } = hold;
+      this.#ports.log({ level: "error", message, lease_id, seq: call.seq, error: String(error) });
     }
   }
 

@@ -9,7 +9,7 @@ import { LIMITS } from "#core/limits.ts";
 import type { Target } from "#core/policy/url.ts";
 import { TYP } from "#core/wire/attestations.ts";
 import { type CallClaims, CallClaimsSchema } from "#core/wire/calls.ts";
-import { readJws, readObject, signJws } from "#trace/attestation/jws.ts";
+import { readJws, readObject, signInput, signingInput } from "#trace/attestation/jws.ts";
 import { importJwk } from "#trace/attestation/keys.ts";
 import type { CryptoEngine, KeyRing } from "../ports.ts";
 
@@ -25,17 +25,28 @@ export type CallSigning = {
   sha256?: CryptoEngine["sha256"] | undefined;
 };
 
+/** `digest` names the call in the record: SHA-256 of what is signed, which an ES256 signature does not change. */
 export type CallSignature = { jws: string; digest: Digest; claims: CallClaims };
+
+/** All of a call signature but the signing, which takes longest. */
+export type CallDraft = Pick<CallSignature, "digest"> & { sign(): Promise<CallSignature> };
 
 /** A fresh signature over the call, good for `callSignatureTtlS`. */
 export async function signCall(call: BoundCall, by: CallSigning): Promise<CallSignature> {
+  return (await draftCall(call, by)).sign();
+}
+
+/** What `signCall` would sign now, for who records the call before its signature is there. */
+export async function draftCall(call: BoundCall, by: CallSigning): Promise<CallDraft> {
   const signer = by.keys.current();
   const iat = Math.floor(by.nowMs / 1000);
   const exp = iat + LIMITS.callSignatureTtlS;
   const claims = { iss: by.issuer, jti: crypto.randomUUID(), iat, exp, ...call };
   const header = { alg: signer.alg, kid: signer.kid, typ: TYP.call };
-  const jws = await signJws(header, JSON.stringify(claims), (bytes) => signer.sign(bytes));
-  return { jws, digest: await (by.sha256 ?? sha256)(jws), claims };
+  const input = signingInput(header, JSON.stringify(claims));
+  const digest = await (by.sha256 ?? sha256)(input);
+  const sign = async () => ({ jws: await signInput(input, (bytes) => signer.sign(bytes)), digest, claims });
+  return { digest, sign };
 }
 
 /**
@@ -80,7 +91,8 @@ export async function checkCallSignature(
       `call ${call.seq} of lease ${call.sub}: its signature expired; ask for a new one with the next seq`,
     );
   }
-  return { jws, digest: await sha256(jws), claims };
+  const digest = await (by.sha256 ?? sha256)(jws.slice(0, jws.lastIndexOf(".")));
+  return { jws, digest, claims };
 }
 
 /** The members that bind the URL: the whole of it as it is sent, after the URL standard made it canonical. */

@@ -1,5 +1,4 @@
 import type { Digest } from "#core/ids.ts";
-import { sha256 } from "#core/json.ts";
 import { TYP } from "#core/wire/attestations.ts";
 import type { ReceiptClaims } from "#core/wire/calls.ts";
 import { signJws } from "#trace/attestation/jws.ts";
@@ -12,7 +11,7 @@ import type { CryptoEngine, KeyRing } from "../ports.ts";
 export async function signReceipt(
   claims: ReceiptClaims,
   keys: KeyRing,
-  hash: CryptoEngine["sha256"] = sha256,
+  hash: CryptoEngine["sha256"],
 ): Promise<{ jwt: string; leaf: Digest }> {
   const signer = keys.current();
   const header = { alg: signer.alg, kid: signer.kid, typ: TYP.receipt };

@@ -10,7 +10,7 @@ import { type LeaseStanding, refusal, STANDING_COLUMNS, standingFrom, standings 
 import { isPoison, type Query } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 
-type CallMethods = "findCallContext" | "recordCall" | "useCall" | "takeCall";
+type CallMethods = "findCallContext" | "recordCall" | "useCall" | "withdrawCall" | "takeCall";
 type Recording = { executorId: ExecutorId; hold: Hold; call: RecordedCall; how: "made" | "issued" | "used" };
 type Taking = { taskId: TaskId; host: string; budgets: PolicyBudgets };
 type Taken = Awaited<ReturnType<Store["takeCall"]>>;
@@ -85,6 +85,12 @@ export function callStore({ sql }: StoreContext): Pick<Store, CallMethods> {
 
     recordCall: (executorId, hold, call, how) => record({ executorId, hold, call, how }),
     useCall: (executorId, hold, call) => use({ executorId, hold, call, how: "used" }),
+    async withdrawCall(taskId, fence, { seq, digest }) {
+      await sql.query(
+        "delete from calls where task_id = $1 and fence = $2::bigint and seq = $3::int and digest = $4",
+        [taskId, fence, seq, digest],
+      );
+    },
     takeCall: (taskId, host, budgets) => take({ taskId, host, budgets }),
   };
 }

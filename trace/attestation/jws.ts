@@ -21,10 +21,18 @@ export type CompactJws = {
 const encoder = new TextEncoder();
 
 /** The compact serialisation (RFC 7515 section 7.1) of a payload under a header. */
-export async function signJws(header: JwsHeader, payload: string, sign: Sign): Promise<string> {
-  const signed = `${encodedHeader(header)}.${encodeBase64url(encoder.encode(payload))}`;
-  const signature = await sign(encoder.encode(signed));
-  return `${signed}.${encodeBase64url(signature)}`;
+export function signJws(header: JwsHeader, payload: string, sign: Sign): Promise<string> {
+  return signInput(signingInput(header, payload), sign);
+}
+
+/** The JWS Signing Input (RFC 7515 section 2): all of the token but its signature. */
+export function signingInput(header: JwsHeader, payload: string): string {
+  return `${encodedHeader(header)}.${encodeBase64url(encoder.encode(payload))}`;
+}
+
+/** The token whose signing input this is. */
+export async function signInput(input: string, sign: Sign): Promise<string> {
+  return `${input}.${encodeBase64url(await sign(encoder.encode(input)))}`;
 }
 
 /**
@@ -106,13 +114,13 @@ function shown(value: Json | undefined): string {
   return value === undefined ? "absent" : JSON.stringify(value).slice(0, 80);
 }
 
-let lastHeader: { header: JwsHeader; text: string } | undefined;
+const lastHeaders = new Map<string, { alg: string; kid: string; text: string }>();
 
-/** A signer writes the same header before every token. */
+/** A signer writes the same header before every token of a type. */
 function encodedHeader({ alg, kid, typ }: JwsHeader): string {
-  const last = lastHeader?.header;
-  if (lastHeader && last?.alg === alg && last.kid === kid && last.typ === typ) return lastHeader.text;
+  const last = lastHeaders.get(typ);
+  if (last?.alg === alg && last.kid === kid) return last.text;
   const text = encodeBase64url(encoder.encode(JSON.stringify({ alg, kid, typ })));
-  lastHeader = { header: { alg, kid, typ }, text };
+  lastHeaders.set(typ, { alg, kid, text });
   return text;
 }

@@ -2,7 +2,8 @@
 import { createPublicKey } from "node:crypto";
 import { createVerifier, httpbis } from "http-message-signatures";
 import { calculateJwkThumbprint, createLocalJWKSet, type JSONWebKeySet, jwtVerify, SignJWT } from "jose";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { parseUrl } from "#core/policy/url.ts";
 import type { CallClaims, CallHead } from "#core/wire/calls.ts";
@@ -280,34 +281,51 @@ test("a seq is taken once, whatever form the calls have, also by calls that come
 
 test("an attempt does not end while a call of it may still get a receipt", async () => {
   const open = await proxy.lease(reach(Number(new URL(url).port)));
-  const head = open.head(`${url}/later`);
-  const { seq, tool, method, content_digest, prev } = head;
-  await open.executor.ok("POST", "/v1/calls", {
-    lease_id: open.lease.lease_id,
-    fence: open.lease.fence,
-    seq,
-    tool,
-    method,
-    url: head.url,
-    content_digest,
-    prev,
-  });
+  await issue(open.head(`${url}/later`), open);
   const refused = await open.finish([]);
   expect(await refused.json()).toMatchObject({
     error: { code: "EVIDENCE_MISMATCH", message: expect.stringContaining("no receipt yet") },
   });
 });
 
-function issue(head: CallHead): Promise<{ call_signature: string; expires_at: string }> {
+test.each([
+  ["call", 0, false],
+  ["message", 1, false],
+  ["message", 0, true],
+] as const)(
+  "a call whose %s signature cannot be made is not sent and gives its seq back (after %i, issued: %s)",
+  async (_, made, issued) => {
+    const open = await proxy.lease(reach(Number(new URL(url).port)));
+    const head = open.head(`${url}/unsigned`);
+    if (issued) head.call_signature = (await issue(head, open)).call_signature;
+    const before = seen.length;
+    const signer = proxy.gateway.ports.keys.current();
+    const real = signer.sign.bind(signer);
+    const signing = vi.spyOn(signer, "sign");
+    for (let i = 0; i < made; i++) signing.mockImplementationOnce(real);
+    signing.mockRejectedValueOnce(new DsecError("SIGNER_UNAVAILABLE", "the token is gone"));
+    expect(await errorOf(head, "", open)).toBe("SIGNER_UNAVAILABLE");
+    signing.mockRestore();
+    expect(seen.length).toBe(before);
+
+    expect(await errorOf({ ...head, call_signature: null }, "", open)).toBeUndefined();
+    expect(seen.length).toBe(before + 1);
+    const { jwts } = await open.receipts();
+    expect(jwts.length).toBe(1);
+    expect((await open.finish(jwts)).status).toBe(200);
+  },
+);
+
+function issue(head: CallHead, of = sandbox): Promise<{ call_signature: string; expires_at: string }> {
   const { seq, tool, method, content_digest, prev } = head;
-  const { lease_id, fence } = sandbox.lease;
+  const { lease_id, fence } = of.lease;
   const request = { lease_id, fence, seq, tool, method, url: head.url, content_digest, prev };
-  return sandbox.executor.ok("POST", "/v1/calls", request);
+  return of.executor.ok("POST", "/v1/calls", request);
 }
 
 /** The code of the refusal, or undefined where the call was made. */
-async function errorOf(head: object, body = ""): Promise<string | undefined> {
-  const response = await sandbox.send(head, body);
+async function errorOf(head: object, body = "", of = sandbox): Promise<string | undefined> {
+  const response = await of.send(head, body);
   if (response.ok) return void (await readAnswer(response));
   return ((await response.json()) as { error: { code: string } }).error.code;
 }
