@@ -127,8 +127,16 @@ export function answerHeaders(requestId: string, nowMs: number): Record<string, 
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     // Executors set their clocks by it (B60), so it is the clock that judges their tokens.
-    Date: new Date(nowMs).toUTCString(),
+    Date: httpDate(Math.floor(nowMs / 1000)),
   };
+}
+
+let lastDate = { second: Number.NaN, text: "" };
+
+/** Made once a second. */
+function httpDate(second: number): string {
+  if (second !== lastDate.second) lastDate = { second, text: new Date(second * 1000).toUTCString() };
+  return lastDate.text;
 }
 
 /** Logs what is our fault; a refusal is the client's. */

@@ -322,7 +322,7 @@ export type Upstream = {
    * signal's reason. The body fails likewise, and with RESPONSE_UNDECODABLE.
    */
   send(request: UpstreamRequest): Promise<UpstreamAnswer>;
-  /** SHA-256 over bytes as they come. */
+  /** SHA-256 over bytes as they come, which nobody changes before its digest. */
   hash(): { update(bytes: Uint8Array): void | Promise<void>; digest(): Promise<Digest> };
 };
 

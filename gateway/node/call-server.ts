@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ByteQueue } from "#core/byte-queue.ts";
 import { DsecError } from "#core/errors.ts";
-import type { LeaseId } from "#core/ids.ts";
+import { idPattern, type LeaseId } from "#core/ids.ts";
 import { ANSWER_TYPE } from "#core/wire/calls.ts";
-import { FenceSchema, LeaseIdSchema } from "#core/wire/common.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import { answerHeaders, logFailure, requestIdOf } from "../app.ts";
 import type { ExecutorCaller } from "../auth.ts";
@@ -29,16 +28,17 @@ export function serveCalls(
 }
 
 const ROUTE = "/v1/leases/{id}/proxy (waits)";
+const PATH = new RegExp(
+  `^/v1/leases/(${idPattern("lease").source.slice(1, -1)})/proxy\\?fence=([1-9]\\d{0,14})$`,
+);
 
 function holdOf({ method, url, headers }: IncomingMessage): Hold | null {
   if (method !== "POST" || url === undefined) return null;
-  const match = /^\/v1\/leases\/(\w+)\/proxy\?fence=([1-9]\d{0,15})$/.exec(url);
+  const match = PATH.exec(url);
   if (match === null || headers["content-encoding"] !== undefined || headers.expect !== undefined)
     return null;
-  const lease = LeaseIdSchema.safeParse(match[1]);
-  const fence = FenceSchema.safeParse(Number(match[2]));
-  if (!lease.success || !fence.success || !(Number(headers["content-length"]) <= CALL_BYTES_MAX)) return null;
-  return { lease_id: lease.data as LeaseId, fence: fence.data };
+  if (!(Number(headers["content-length"]) <= CALL_BYTES_MAX)) return null;
+  return { lease_id: match[1] as LeaseId, fence: Number(match[2]) };
 }
 
 async function answer(

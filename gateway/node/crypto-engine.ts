@@ -1,6 +1,14 @@
-import { createHash, createPublicKey, type JsonWebKeyInput, type KeyObject, verify } from "node:crypto";
+import {
+  createHash,
+  createPublicKey,
+  type Hash,
+  hash,
+  type JsonWebKeyInput,
+  type KeyObject,
+  verify,
+} from "node:crypto";
 import { DsecError } from "#core/errors.ts";
-import { digestOf } from "#core/json.ts";
+import type { Digest } from "#core/ids.ts";
 import { encodeBase64url } from "#trace/attestation/base64url.ts";
 import { readJwk, thumbprintInput, type VerificationKey } from "#trace/attestation/keys.ts";
 import type { CryptoEngine } from "../ports.ts";
@@ -11,8 +19,26 @@ import type { CryptoEngine } from "../ports.ts";
  */
 export const nodeCrypto: CryptoEngine = {
   importKey: importNodeKey,
-  sha256: (text) => digestOf(createHash("sha256").update(text).digest()),
+  sha256: (text) => `sha256:${hash("sha256", text, "hex")}`,
 };
+
+/** SHA-256 over bytes as they come. Most come in one piece, for which a one-shot call takes half the time of a Hash. */
+export class NodeHash {
+  #first: Uint8Array = NOTHING;
+  #hash: Hash | null = null;
+
+  update(bytes: Uint8Array): void {
+    if (this.#hash !== null) this.#hash.update(bytes);
+    else if (this.#first.length === 0) this.#first = bytes;
+    else this.#hash = createHash("sha256").update(this.#first).update(bytes);
+  }
+
+  async digest(): Promise<Digest> {
+    return `sha256:${this.#hash?.digest("hex") ?? hash("sha256", this.#first, "hex")}`;
+  }
+}
+
+const NOTHING: Uint8Array = new Uint8Array(0);
 
 /** The same key as importJwk makes, over node:crypto. Refuses the same JWKs with the same words. */
 async function importNodeKey(jwk: unknown): Promise<VerificationKey> {

@@ -1,14 +1,13 @@
 /** Upstream calls on Node: one look-up, and connections to the addresses that were judged and to no other. */
-import { createHash } from "node:crypto";
 import { lookup } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
 import { Readable } from "node:stream";
 import { buildConnector, type Dispatcher, Pool } from "undici";
 import { ByteQueue } from "#core/byte-queue.ts";
 import { DsecError } from "#core/errors.ts";
-import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../ports.ts";
+import { NodeHash } from "./crypto-engine.ts";
 import { ACCEPT_ENCODING, decodedBody, isDecodingError } from "./decode.ts";
 import { trustedAuthorities } from "./trust.ts";
 
@@ -74,7 +73,7 @@ export function pinnedUpstream(options: { resolve?: Resolve; ca?: string | strin
       }
     },
     async send(request) {
-      const { origin } = new URL(request.url);
+      const origin = originOf(request.url);
       for (const [i, address] of request.addresses.entries()) {
         try {
           return await dispatch(poolFor(origin, address), origin, request);
@@ -86,18 +85,17 @@ export function pinnedUpstream(options: { resolve?: Resolve; ca?: string | strin
       }
       throw new DsecError("INTERNAL", "bug: a call without an address");
     },
-    hash() {
-      const hash = createHash("sha256");
-      return {
-        update: (bytes) => void hash.update(bytes),
-        digest: async () => digestOf(hash.digest()),
-      };
-    },
+    hash: () => new NodeHash(),
     async close() {
       await Promise.all([...pools.values()].map((pool) => pool.destroy()));
       pools.clear();
     },
   };
+}
+
+/** Of a canonical URL, which has a path after its authority. */
+function originOf(url: string): string {
+  return url.slice(0, url.indexOf("/", "https://".length));
 }
 
 /** The error of a connection that did not come about. */

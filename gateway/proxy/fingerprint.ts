@@ -25,7 +25,7 @@ export class Fingerprinting {
     if (this.#text !== null) {
       this.#textBytes += bytes.length;
       if (this.#textBytes > LIMITS.jsonFingerprintBytes) this.#text = null;
-      else this.#text.push(bytes.slice());
+      else this.#text.push(bytes);
     }
     return this.#hash.update(bytes);
   }
@@ -36,14 +36,8 @@ export class Fingerprinting {
 
   async #json(): Promise<Digest | null> {
     if (this.#text === null) return null;
-    const whole = new Uint8Array(this.#textBytes);
-    let at = 0;
-    for (const part of this.#text) {
-      whole.set(part, at);
-      at += part.length;
-    }
     try {
-      const value = parseJson(whole, "the answer");
+      const value = parseJson(joined(this.#text, this.#textBytes), "the answer");
       const hash = this.#newHash();
       await hash.update(new TextEncoder().encode(canonicalJson(this.#ignore.reduce(withoutMember, value))));
       return await hash.digest();
@@ -51,6 +45,17 @@ export class Fingerprinting {
       return null; // says that it is JSON and is not, or not unambiguously
     }
   }
+}
+
+function joined(parts: Uint8Array[], bytes: number): Uint8Array {
+  if (parts.length === 1) return parts[0]!;
+  const whole = new Uint8Array(bytes);
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
 }
 
 /** The value without the member that an RFC 6901 pointer names; an array keeps its length, with null in its place. */

@@ -1,8 +1,8 @@
 import { DsecError } from "#core/errors.ts";
 import type { Allowed } from "#core/policy/decide.ts";
 import { decideRedirect } from "#core/policy/redirect.ts";
-import type { GatewayPorts, Upstream, UpstreamAnswer } from "../ports.ts";
-import { boundUrl, signatureFields, signCall } from "../signing/call-signature.ts";
+import type { Upstream, UpstreamAnswer } from "../ports.ts";
+import { boundUrl, type CallSigning, signatureFields, signCall } from "../signing/call-signature.ts";
 import type { Admission, Hop } from "./admission.ts";
 import { type CallBody, EMPTY_DIGEST } from "./call-body.ts";
 import { forwardedRequest, valuesOf, withFields } from "./headers.ts";
@@ -18,7 +18,7 @@ export async function follow(
   call: OpenCall,
   first: Hop,
   body: CallBody,
-  { admission, upstream, ports, signal }: Parts,
+  { admission, upstream, signing, signal }: Parts,
 ): Promise<Answered> {
   const { caller, head } = call;
   const hops: [Allowed, ...Allowed[]] = [first.decision];
@@ -57,23 +57,24 @@ export async function follow(
     hops.push(next.decision);
     fields = fields.filter(([name]) => next.survives(name));
     const { iss: _, jti: __, iat: ___, exp: ____, ...bound } = call.signature.claims;
+    const by = signing();
     const signature = await signCall(
       {
         ...bound,
         htm: next.decision.method,
-        ...(await boundUrl(next.decision.target)),
+        ...(await boundUrl(next.decision.target, by.sha256)),
         content_digest: sending === null ? EMPTY_DIGEST : head.content_digest,
       },
-      { keys: ports.keys, issuer: ports.config.issuer, nowMs: ports.now() },
+      by,
     );
-    signed = await signatureFields(signature, next.decision.target.url, ports.keys);
+    signed = await signatureFields(signature, next.decision.target.url, by.keys);
   }
 }
 
 type Parts = {
   admission: Admission;
   upstream: Upstream;
-  ports: Pick<GatewayPorts, "keys" | "config" | "now">;
+  signing: () => CallSigning;
   signal: AbortSignal;
 };
 

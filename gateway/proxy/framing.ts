@@ -24,13 +24,23 @@ export function validateCallHead(bytes: Uint8Array | string): CallHead {
   return validate(CallHeadSchema, parseJson(bytes, "the call's head"), "the call's head");
 }
 
-/** One frame of an answer: type, length, payload. An object is sent as JSON. */
-export function frame(type: (typeof FRAME)[keyof typeof FRAME], payload: Uint8Array | object): Uint8Array {
-  const bytes = payload instanceof Uint8Array ? payload : encoder.encode(JSON.stringify(payload));
-  const whole = new Uint8Array(5 + bytes.length);
-  whole[0] = type;
-  new DataView(whole.buffer).setUint32(1, bytes.length);
-  whole.set(bytes, 5);
+/** One frame of an answer. An object is sent as JSON. */
+export type Frame = [type: (typeof FRAME)[keyof typeof FRAME], payload: Uint8Array | object];
+
+/** Frames as they are sent, one after the other: type, length, payload. */
+export function framed(...frames: Frame[]): Uint8Array {
+  const payloads = frames.map(([, payload]) =>
+    payload instanceof Uint8Array ? payload : encoder.encode(JSON.stringify(payload)),
+  );
+  const whole = new Uint8Array(payloads.reduce((sum, { length }) => sum + 5 + length, 0));
+  const view = new DataView(whole.buffer);
+  let at = 0;
+  for (const [i, payload] of payloads.entries()) {
+    view.setUint8(at, frames[i]![0]);
+    view.setUint32(at + 1, payload.length);
+    whole.set(payload, at + 5);
+    at += 5 + payload.length;
+  }
   return whole;
 }
 

@@ -12,6 +12,7 @@ import {
   type BoundCall,
   boundUrl,
   type CallSignature,
+  type CallSigning,
   checkCallSignature,
   draftCall,
   signatureFields,
@@ -20,10 +21,10 @@ import {
 import { Admission, type Caller, type Hop } from "./admission.ts";
 import { type CallBody, openCallBody } from "./call-body.ts";
 import { follow } from "./follow.ts";
-import { ByteReader, frame, readCallHead } from "./framing.ts";
+import { ByteReader, framed, readCallHead } from "./framing.ts";
 import { forwardedRequest, withFields } from "./headers.ts";
 import { OpenCall } from "./open-call.ts";
-import { joined, relay } from "./relay.ts";
+import { relay } from "./relay.ts";
 import { Spending } from "./spending.ts";
 
 /** A connection that is passed through: what must be sent to open it, and the call that measures it. */
@@ -89,7 +90,8 @@ export class CallProxy {
     const hold = { lease_id, fence };
     const caller = await admission.caller(executorId, hold);
     const decision = admission.decide(caller, request);
-    const signature = await signCall(await boundCall(caller, bound, decision), this.#signing());
+    const by = this.#signing();
+    const signature = await signCall(await boundCall(caller, bound, decision, by), by);
     const deadlineInMs = LIMITS.callSignatureTtlS * 1000;
     const { digest } = signature;
     await this.#ports.store.recordCall(
@@ -151,8 +153,8 @@ export class CallProxy {
   async #open(caller: Caller, head: CallHead, hop: Hop, timeoutMs: number): Promise<OpenCall> {
     const { executorId, hold, taskId, compiled } = caller;
     const { seq, call_signature: given } = head;
-    const bound = await boundCall(caller, head, hop.decision);
     const by = this.#signing();
+    const bound = await boundCall(caller, head, hop.decision, by);
     const issued = given === null ? null : await checkCallSignature(given, bound, by);
     const { digest, sign } =
       issued === null ? await draftCall(bound, by) : { ...issued, sign: async () => issued };
@@ -205,22 +207,22 @@ export class CallProxy {
     const { upstream, admission } = this.#parts();
     const call_signature = call.signature.jws;
     try {
-      const parts = { admission, upstream, ports: this.#ports, signal: bounds.signal };
+      const parts = { admission, upstream, signing: () => this.#signing(), signal: bounds.signal };
       const answered = await follow(call, hop, body, parts);
       const rest = yield* relay(call, answered, upstream.hash);
-      yield joined([...rest, frame(FRAME.end, await call.end())]);
+      yield framed(...rest, [FRAME.end, await call.end()]);
       this.#count(null);
       // The agent goes on with its answer while the receipt is signed and kept.
       await new Promise<void>(nextTurn);
       const receipt = await this.#receipt(call, null);
-      if (receipt !== null) yield frame(FRAME.receipt, { call_signature, receipt });
+      if (receipt !== null) yield framed([FRAME.receipt, { call_signature, receipt }]);
     } catch (error) {
       const failure = call.failureOf(bounds.reason() ?? error);
       this.#count(error);
       if (failure.code === "INTERNAL") this.#log(call, error);
       const receipt = await this.#receipt(call, failure);
       const partial = call.status !== null && !call.complete;
-      yield frame(FRAME.error, { ...failure, partial, call_signature, receipt });
+      yield framed([FRAME.error, { ...failure, partial, call_signature, receipt }]);
     } finally {
       bounds.end();
       call.spending.close();
@@ -244,7 +246,7 @@ export class CallProxy {
     throw new DsecError("PROXY_UNAVAILABLE", "this gateway makes no calls; send them to one that does");
   }
 
-  #signing() {
+  #signing(): CallSigning {
     const { keys, config, now, crypto } = this.#ports;
     return { keys, issuer: config.issuer, nowMs: now(), sha256: crypto?.sha256 };
   }
@@ -275,8 +277,9 @@ async function boundCall(
   { hold, policyDigest }: Caller,
   { seq, tool, content_digest, prev }: Pick<CallHead, "seq" | "tool" | "content_digest" | "prev">,
   { method, target }: Allowed,
+  { sha256 }: CallSigning,
 ): Promise<BoundCall> {
-  const url = await boundUrl(target);
+  const url = await boundUrl(target, sha256);
   return {
     sub: hold.lease_id,
     fence: hold.fence,

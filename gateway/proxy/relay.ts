@@ -4,7 +4,7 @@ import { FRAME } from "#core/wire/calls.ts";
 import type { Upstream } from "../ports.ts";
 import { Fingerprinting } from "./fingerprint.ts";
 import type { Answered } from "./follow.ts";
-import { frame } from "./framing.ts";
+import { type Frame, framed } from "./framing.ts";
 import { forwardedResponse, valuesOf } from "./headers.ts";
 import type { OpenCall } from "./open-call.ts";
 
@@ -17,8 +17,9 @@ export async function* relay(
   call: OpenCall,
   { answer, hop }: Answered,
   newHash: Upstream["hash"],
-): AsyncGenerator<Uint8Array, Uint8Array[]> {
+): AsyncGenerator<Uint8Array, Frame[]> {
   const { fingerprint: rule } = hop.decision;
+  call.status = answer.status;
   const headers = forwardedResponse(answer.headers, { decoded: answer.decoded });
   const taking = new Fingerprinting(newHash, valuesOf(answer.headers, "content-type")[0], rule?.ignore ?? []);
   let taken: ReturnType<Fingerprinting["finish"]> | undefined;
@@ -26,13 +27,9 @@ export async function* relay(
     taken ??= taking.finish();
     return taken;
   };
-  call.status = answer.status;
-  const head = frame(FRAME.head, {
-    status: answer.status,
-    headers,
-    url: call.url,
-    redirects: call.redirects,
-  });
+  const { status } = answer;
+  const { url, redirects } = call;
+  const head: Frame = [FRAME.head, { status, headers, url, redirects }];
   const bytesMax = call.caller.compiled.policy.response_bytes_max;
   const pinned = rule?.pin !== undefined;
   const pieces = measured(
@@ -52,25 +49,25 @@ export async function* relay(
         `${hop.decision.target.host.text}: the answer has ${json ?? body}, the policy demands ${rule.pin}`,
       );
     }
-    yield head;
-    for (const piece of held) yield frame(FRAME.data, piece);
+    yield framed(head);
+    for (const piece of held) yield framed([FRAME.data, piece]);
     return [];
   }
 
-  let waiting: Uint8Array[] = [];
+  let waiting: Frame[] = [];
   // What is labelled wrongly fails at its first bytes: then there is no head yet that would have to be taken back.
   if (answer.decoded || answer.hasCome?.()) waiting.push(head);
-  else yield head;
+  else yield framed(head);
   try {
     for await (const piece of pieces) {
-      waiting.push(frame(FRAME.data, piece));
+      waiting.push([FRAME.data, piece]);
       if (answer.hasCome?.() && waiting.length < WAITING_MAX) continue;
-      yield joined(waiting);
+      yield framed(...waiting);
       waiting = [];
     }
   } catch (error) {
     // What came before it broke off is handed on; the head alone only of what needed no decoding.
-    if (waiting.length > (answer.decoded ? 1 : 0)) yield joined(waiting);
+    if (waiting.length > (answer.decoded ? 1 : 0)) yield framed(...waiting);
     throw error;
   }
   return waiting;
@@ -78,17 +75,6 @@ export async function* relay(
 
 /** An answer that has come whole is handed on in one piece with its end, unless it is large. */
 const WAITING_MAX = 4;
-
-export function joined(frames: readonly Uint8Array[]): Uint8Array {
-  if (frames.length === 1) return frames[0]!;
-  const whole = new Uint8Array(frames.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of frames) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
 
 async function* measured(
   call: OpenCall,

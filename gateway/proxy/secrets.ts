@@ -25,6 +25,7 @@ export class SecretSource {
 
   /** The header fields that the policy injects into this hop. SECRET_NOT_FOUND, SECRET_FORBIDDEN. */
   async fieldsFor(keyId: KeyId, decision: Allowed): Promise<[header: string, value: string][]> {
+    if (decision.secrets.length === 0) return [];
     return Promise.all(
       decision.secrets.map(async ({ header, secret }): Promise<[string, string]> => {
         return [header, await this.#valueOf(keyId, secret, decision.target.host)];

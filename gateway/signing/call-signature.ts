@@ -96,9 +96,12 @@ export async function checkCallSignature(
 }
 
 /** The members that bind the URL: the whole of it as it is sent, after the URL standard made it canonical. */
-export async function boundUrl({ url, query }: Target): Promise<Pick<CallClaims, "htu" | "htq">> {
+export async function boundUrl(
+  { url, query }: Target,
+  hash: CryptoEngine["sha256"] = sha256,
+): Promise<Pick<CallClaims, "htu" | "htq">> {
   const htu = query === "" ? url : url.slice(0, url.length - query.length);
-  return { htu, htq: query === "" ? NO_QUERY : await sha256(query.slice(1)) };
+  return { htu, htq: query === "" ? NO_QUERY : await hash(query.slice(1)) };
 }
 
 /** SHA-256 of no bytes. */
