@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { LIMITS } from "#core/limits.ts";
 import type { Resources } from "#core/resources.ts";
 import { toWire } from "#core/wire/common.ts";
@@ -8,6 +9,11 @@ import { backoffMs, isPassing, pause } from "./retry.ts";
 
 /** So many polls may stand at once, each offering a part of what is free. */
 const OPEN_POLLS = 4;
+/**
+ * Turns of the event loop in which leases go to the launcher before the next poll: the memory answers at the end of the
+ * first and of the second, and what waits for nothing else is launched with that.
+ */
+const LAUNCH_TURNS = 3;
 /** A poll that offers only a part ends this soon, so that what was freed meanwhile is offered together with it. */
 const PART_WAIT_MS = 1_000;
 
@@ -55,8 +61,10 @@ export class Puller {
     }
     const offer = this.#ledger.offer();
     if (offer === null) return;
-    const poll = this.#poll(offer).finally(() => {
+    const poll = this.#poll(offer).then(async (leases) => {
       this.#polls.delete(poll);
+      // More tasks wait only where it brought as many as it may.
+      if (leases > 0 && leases < LIMITS.leaseBatch) await launchesFirst();
       this.offer();
     });
     this.#polls.add(poll);
@@ -88,7 +96,8 @@ export class Puller {
     this.offer();
   }
 
-  async #poll(offer: Resources): Promise<void> {
+  /** Resolves to how many leases it brought. */
+  async #poll(offer: Resources): Promise<number> {
     const askedAtMs = performance.now();
     const wait_ms = this.#ledger.isWhole(offer) ? LIMITS.longPollMs : PART_WAIT_MS;
     const request = { free: toWire(offer), max_leases: LIMITS.leaseBatch, wait_ms };
@@ -99,10 +108,11 @@ export class Puller {
     } catch (error) {
       this.#ledger.withdraw(offer);
       if (!this.#stop.signal.aborted) await this.#backOff(error);
-      return;
+      return 0;
     }
     this.#ledger.withdraw(offer);
     for (const lease of leases) this.#onLease(lease, askedAtMs);
+    return leases.length;
   }
 
   async #backOff(error: unknown): Promise<void> {
@@ -112,4 +122,8 @@ export class Puller {
     await pause(waitMs, this.#stop.signal).catch(() => {});
     if (this.#state === "waiting") this.#state = "pulling";
   }
+}
+
+async function launchesFirst(): Promise<void> {
+  for (let turns = 0; turns < LAUNCH_TURNS; turns++) await turn();
 }
