@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { readdir, readFile, rm } from "node:fs/promises";
+import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { DigestSchema } from "#core/wire/common.ts";
@@ -32,10 +32,16 @@ export class AttemptFolder {
     this.path = path;
   }
 
-  /** Its name is the lease's, which the next life of this executor answers for after a crash. */
-  static create(attemptsDirectory: string, hold: Hold): AttemptFolder {
+  /** One that is no attempt's yet. */
+  static async make(path: string): Promise<AttemptFolder> {
+    await mkdir(path, { mode: 0o700 });
+    return new AttemptFolder(path);
+  }
+
+  /** From now on its name is the lease's, which the next life of this executor answers for after a crash. */
+  giveTo(attemptsDirectory: string, hold: Hold): AttemptFolder {
     const folder = new AttemptFolder(join(attemptsDirectory, sandboxId(hold)));
-    mkdirSync(folder.path, { mode: 0o700 });
+    renameSync(this.path, folder.path);
     return folder;
   }
 

@@ -1,5 +1,3 @@
-import { mkdir } from "node:fs/promises";
-import { join } from "node:path";
 import type { DsecError } from "#core/errors.ts";
 import { type Axis, axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
 import { toWire, type WireResources } from "#core/wire/common.ts";
@@ -12,6 +10,7 @@ import { measureCapacity } from "./capacity.ts";
 import { Channels } from "./channel/channels.ts";
 import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
+import { makeDirectories } from "./directories.ts";
 import { DiskRoom } from "./disk-room.ts";
 import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
 import { FailureReporter, type LogEvent } from "./failure-reporter.ts";
@@ -26,6 +25,7 @@ import { Leases } from "./leases.ts";
 import { Ledger } from "./ledger.ts";
 import { LiveEvents } from "./live-events.ts";
 import { watchObservations } from "./observations.ts";
+import { Places } from "./places.ts";
 import { Puller } from "./pull.ts";
 import { recoverAttempts } from "./recover.ts";
 import { renewLeases } from "./renew.ts";
@@ -89,15 +89,17 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
   const collecting = Collector.start();
   try {
     services = await AgentServices.open({ dataDirectory, redisUrl: options.redisUrl });
-    const [identity, images, capacity, hostDigest, folders, trajectories, collector] = await Promise.all([
-      openIdentity(dataDirectory),
-      ImageStore.open(dataDirectory),
-      measureCapacity(dataDirectory, options.capacity),
-      hostViewDigest(),
-      AttemptFolder.list(directories.attempts),
-      trajectoriesIn(directories.traces),
-      collecting,
-    ]);
+    const [identity, images, capacity, hostDigest, folders, places, trajectories, collector] =
+      await Promise.all([
+        openIdentity(dataDirectory),
+        ImageStore.open(dataDirectory),
+        measureCapacity(dataDirectory, options.capacity),
+        hostViewDigest(),
+        AttemptFolder.list(directories.attempts),
+        Places.open(directories.places, directories.attempts),
+        trajectoriesIn(directories.traces),
+        collecting,
+      ]);
     const client = new GatewayClient({ gatewayUrl: options.gatewayUrl, fetch: options.fetch, identity });
     const artifacts = await ArtifactCache.open(directories.artifacts, (digest, signal) =>
       client.getArtifact(digest, signal),
@@ -137,7 +139,7 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
         trajectories,
       },
       tracesDirectory: directories.traces,
-      ...{ folders, enrol, reporter, attemptsDirectory: directories.attempts },
+      ...{ folders, places, enrol, reporter },
     });
   } catch (error) {
     await collecting.then(
@@ -166,9 +168,9 @@ type Made = {
   tracesDirectory: string;
   trajectories: string[];
   folders: AttemptFolder[];
+  places: Places;
   enrol: () => Promise<unknown>;
   reporter: FailureReporter;
-  attemptsDirectory: string;
 };
 
 class RunningExecutor implements Executor {
@@ -258,6 +260,7 @@ class RunningExecutor implements Executor {
         this.#end();
       });
     }
+    made.places.prepare();
     this.#puller.offer();
   }
 
@@ -291,6 +294,7 @@ class RunningExecutor implements Executor {
     await this.#attemptsEnded(FAREWELL_MS);
     this.#closing.abort();
     await Promise.all([...this.#attempts, this.#loops]);
+    await this.#made.places.close();
     await this.#made.launcher.close();
     await this.#made.services.close();
     await this.#made.collector.close();
@@ -382,17 +386,4 @@ class RunningExecutor implements Executor {
       throw error;
     }
   }
-}
-
-async function makeDirectories(dataDirectory: string) {
-  const directories = {
-    launcher: join(dataDirectory, "launcher"),
-    attempts: join(dataDirectory, "attempts"),
-    artifacts: join(dataDirectory, "artifacts"),
-    traces: join(dataDirectory, "traces"),
-  };
-  for (const path of [dataDirectory, ...Object.values(directories)]) {
-    await mkdir(path, { recursive: true, mode: 0o700 });
-  }
-  return directories;
 }

@@ -4,7 +4,7 @@ import type { Outcome } from "#core/task.ts";
 import type { Result } from "#core/wire/tasks.ts";
 import type { LaunchPlan } from "#native/index.ts";
 import { signEvidence } from "#trace/attestation/evidence.ts";
-import { AttemptFolder, type Finish } from "./attempt-folder.ts";
+import type { Finish } from "./attempt-folder.ts";
 import type { ChannelRecord } from "./channel/channel.ts";
 import { deliver, failLease } from "./deliver.ts";
 import { buildEvidence, EMPTY_STREAM, type HostInfo, type Lived, wireText } from "./evidence.ts";
@@ -14,6 +14,8 @@ import type { ImageStore } from "./images/store.ts";
 import { type HeldLease, type Leases, stopOf } from "./leases.ts";
 import type { LiveEvents } from "./live-events.ts";
 import { launchFailed } from "./outcome.ts";
+import type { Place } from "./place.ts";
+import type { Places } from "./places.ts";
 import { untilAnswered } from "./retry.ts";
 import { Interrupted, runInSandbox, type SandboxParts, withoutOutputs } from "./sandbox-run.ts";
 
@@ -33,7 +35,7 @@ export type RunParts = SandboxParts & {
   leases: Leases;
   images: ImageStore;
   live: LiveEvents;
-  attemptsDirectory: string;
+  places: Places;
   onFailure: (error: unknown) => void;
   onEvent: (event: AttemptEvent) => void;
 };
@@ -47,7 +49,7 @@ export type RunParts = SandboxParts & {
 export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => void): Promise<void> {
   const { lease, hold } = held;
   const tell = (event: Told) => parts.onEvent({ ...event, taskId: lease.task_id, leaseId: lease.lease_id });
-  let folder: AttemptFolder | null = null;
+  let place: Place | null = null;
   const onRunning = () => {
     parts.live.running(hold);
     tell({ type: "running" });
@@ -55,22 +57,26 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
   let destroyed: Promise<void> = Promise.resolve();
   let channel: ChannelRecord | null = null;
   try {
-    folder = AttemptFolder.create(parts.attemptsDirectory, hold);
-    const ended = await endOf(held, folder, onRunning, parts);
+    place = await parts.places.take(hold);
+    const ended = await endOf(held, place, onRunning, parts);
     ({ channel } = ended);
     destroyed = ended.destroyed.finally(freed);
     destroyed.catch(parts.onFailure);
     if (stopOf(held) === "lost") throw held.stopped.signal.reason;
     const finish = await signFinish(held, ended, parts);
-    folder.writeFinish(finish);
+    place.folder.writeFinish(finish);
     tell({ type: "ended", outcome: finish.complete.result.outcome });
     const flushed = parts.live.flushed(lease.lease_id);
-    tell({ type: await deliver(finish, folder, { ...parts, signal: parts.closing, flushed }) });
-    await folder.remove();
+    // What it said has been heard, and who waits for its end does not begin anything yet.
+    void flushed.then(() => parts.places.prepare());
+    tell({ type: await deliver(finish, place.folder, { ...parts, signal: parts.closing, flushed }) });
+    await place.remove();
   } catch (error) {
     const [fault, passed] = error instanceof Interrupted ? [error.cause, error.channel] : [error, channel];
-    if (await giveUp(held, fault, passed, parts, tell)) await folder?.remove();
+    if (await giveUp(held, fault, passed, parts, tell)) await place?.remove();
   } finally {
+    // Of one that stays for the next life too.
+    await place?.door.close();
     parts.live.drop(lease.lease_id);
     await destroyed.catch(() => {}); // told above
     freed();
@@ -91,18 +97,13 @@ type Ended = {
   destroyed: Promise<void>;
 };
 
-async function endOf(
-  held: HeldLease,
-  folder: AttemptFolder,
-  onRunning: () => void,
-  parts: RunParts,
-): Promise<Ended> {
+async function endOf(held: HeldLease, place: Place, onRunning: () => void, parts: RunParts): Promise<Ended> {
   const image = await findImage(held.lease.spec.image, parts);
   try {
     const { lived, channel, destroyed, ...result } = await runInSandbox(
       held,
       image.lower,
-      folder,
+      place,
       onRunning,
       parts,
     );

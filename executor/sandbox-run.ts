@@ -1,4 +1,4 @@
-import { writeFile } from "node:fs/promises";
+import { writeFileSync } from "node:fs";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { axisThatDoesNotFit, type Resources } from "#core/resources.ts";
@@ -22,6 +22,7 @@ import { type HeldLease, stopOf } from "./leases.ts";
 import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
 import { captureStream } from "./output-stream.ts";
+import type { Place } from "./place.ts";
 import { planLaunch } from "./plan.ts";
 import { givenFirst } from "./replay/fast-forward.ts";
 import type { Replay } from "./replay/replay.ts";
@@ -74,7 +75,7 @@ export class Interrupted extends Error {
 export async function runInSandbox(
   held: HeldLease,
   image: LaunchPlan["image"],
-  folder: AttemptFolder,
+  { folder, door, authority }: Place,
   onRunning: () => void,
   parts: SandboxParts,
   replay: Replay | null = null,
@@ -102,20 +103,17 @@ export async function runInSandbox(
           soon: () => parts.trajectories.syncSoon(held.hold, signal),
         }
       : null;
-    channel = await parts.channels.open(lease, folder.path, { replay: again, persist, signal });
+    channel = await parts.channels.open(lease, folder.path, door, { replay: again, persist, signal });
     unfollow = parts.trajectories.follow(held.hold, channel.log.recording);
-    egress = new Egress(lease, folder.path, channel, parts.client, signal);
+    egress = new Egress(lease, folder.path, authority, channel, parts.client, signal);
     channel.letToolsOut(egress);
     return { channel, egress };
   };
   try {
     // A pattern that cannot be compiled is to be known before the command has run.
     for (const pattern of lease.spec.outputs) compileGlob(pattern, lease.spec.working_directory);
-    const [inputPaths, stdinPath, doors] = await allSettled([
-      acquireInputs(),
-      writeStdin(lease, folder),
-      openDoors(),
-    ]);
+    const stdinPath = writeStdin(lease, folder);
+    const [inputPaths, doors] = await allSettled([acquireInputs(), openDoors()]);
     signal.throwIfAborted();
     const free = freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory);
     const plan = planLaunch(lease, {
@@ -242,10 +240,10 @@ export function withoutOutputs(outcome: Outcome, error: DsecError): Outcome {
 }
 
 /** Where the command's standard input lies; null where it has none. */
-async function writeStdin(lease: Lease, folder: AttemptFolder): Promise<string | null> {
+function writeStdin(lease: Lease, folder: AttemptFolder): string | null {
   const { stdin } = lease.spec;
   if (stdin === null) return null;
-  await writeFile(folder.stdin, stdin, { mode: 0o444 });
+  writeFileSync(folder.stdin, stdin, { mode: 0o444 });
   return folder.stdin;
 }
 

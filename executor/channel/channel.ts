@@ -18,6 +18,7 @@ import { Completions } from "../trace/completions.ts";
 import { Failures } from "../trace/failures.ts";
 import type { Persist } from "../trace/live.ts";
 import { MemorySnapshots } from "../trace/memory-snapshots.ts";
+import { type Door, SOCKET } from "./door.ts";
 import { EventLog } from "./event-log.ts";
 import type { Reply, Routes } from "./exchange.ts";
 import { MemoryWatch } from "./memory-watch.ts";
@@ -28,7 +29,6 @@ import { RecordedCalls } from "./recorded-calls.ts";
 import { AgentRecords } from "./records.ts";
 import { createChannelRoutes } from "./routes.ts";
 import { seedOf } from "./seed.ts";
-import { type SocketServer, serveSocket } from "./server.ts";
 import type { AgentServices } from "./services.ts";
 import { PlanSteps } from "./steps.ts";
 import { ToolCalls } from "./tool-calls.ts";
@@ -44,8 +44,6 @@ export type ChannelParts = {
 
 /** What an attempt's evidence says of its channel. */
 export type ChannelRecord = { calls: CallsSummary; trace: KeptTrace };
-
-const SOCKET = "tool.sock";
 
 /**
  * The only door of one sandbox: a Unix socket in the attempt's private folder, behind which its tools, its memory and its
@@ -72,22 +70,25 @@ export class Channel {
   readonly #messages: MessageBus;
   readonly #unfollow: () => void;
   readonly #answering = new Set<Promise<Reply>>();
-  /** Null until it is open. */
-  #server: SocketServer | null = null;
+  readonly #door: Door;
   #stopped: Promise<void> | null = null;
 
-  /** @param directory the attempt's private folder */
+  /**
+   * @param directory the attempt's private folder
+   * @param door in that folder; it is closed with the channel
+   */
   static async open(
     lease: Lease,
     directory: string,
+    door: Door,
     parts: ChannelParts,
     options: { replay: Replay | null; persist: Persist | null; signal: AbortSignal },
   ): Promise<Channel> {
-    const channel = new Channel(lease, directory, parts, options);
+    const channel = new Channel(lease, directory, door, parts, options);
     try {
       for (const declared of lease.spec.channels) await channel.#messages.declare(declared, options.signal);
       if (await channel.#watch.begin()) await channel.#snapshots.begin();
-      channel.#server = await serveSocket(directory, SOCKET, channel.#routes);
+      door.open(channel.#routes);
     } catch (error) {
       // Its recording is open, and nobody else knows of it.
       await channel.discard();
@@ -101,8 +102,9 @@ export class Channel {
   private constructor(
     lease: Lease,
     directory: string,
+    door: Door,
     parts: ChannelParts,
-    { replay, persist }: Parameters<typeof Channel.open>[3],
+    { replay, persist }: Parameters<typeof Channel.open>[4],
   ) {
     const { gateway, services, exec } = parts;
     const { spec, task_id: taskId } = lease;
@@ -125,6 +127,7 @@ export class Channel {
     });
     const records = new AgentRecords(log);
     this.#replay = replay;
+    this.#door = door;
     this.socketPath = join(directory, SOCKET);
     this.log = log;
     this.failures = new Failures(log, services.memory, namespace);
@@ -230,7 +233,7 @@ export class Channel {
 
   async #letGo(): Promise<void> {
     try {
-      await this.#server?.close();
+      await this.#door.close();
       await this.#tools.close();
       // What was taken before the door was shut is recorded to its end.
       await Promise.all(this.#answering);

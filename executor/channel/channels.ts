@@ -1,6 +1,7 @@
 import type { Lease } from "#core/wire/leases.ts";
 import type { ObservationForLease } from "#core/wire/observations.ts";
 import { Channel, type ChannelParts } from "./channel.ts";
+import type { Door } from "./door.ts";
 
 /** The channels of an executor's sandboxes, by the leases they run under. */
 export class Channels {
@@ -12,6 +13,8 @@ export class Channels {
   }
 
   /**
+   * @param directory the attempt's private folder
+   * @param door in that folder; it is closed with the channel
    * @param options.replay answers in place of the world
    * @param options.persist makes what was recorded outlive this executor, where that is needed
    * @param options.signal gives up
@@ -19,9 +22,10 @@ export class Channels {
   async open(
     lease: Lease,
     directory: string,
-    { replay = null, persist = null, signal = NEVER }: Partial<Parameters<typeof Channel.open>[3]> = {},
+    door: Door,
+    { replay = null, persist = null, signal = NEVER }: Partial<Parameters<typeof Channel.open>[4]> = {},
   ): Promise<Channel> {
-    const channel = await Channel.open(lease, directory, this.#parts, { replay, persist, signal });
+    const channel = await Channel.open(lease, directory, door, this.#parts, { replay, persist, signal });
     this.#open.set(keyOf(lease), channel);
     return channel;
   }

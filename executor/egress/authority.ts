@@ -22,7 +22,8 @@ export class Authority {
   readonly certificate: string;
 
   readonly #keys = generateKeys();
-  readonly #validity = validity();
+  readonly #madeAtMs = Date.now();
+  readonly #validity = validityFrom(this.#madeAtMs);
   /** Of every leaf: a key for each would cost more and keep nothing apart. Most sandboxes need none. */
   #leafKeys: { publicKey: Buffer; privateKeyPem: string } | null = null;
   readonly #contexts = new Map<string, SecureContext>();
@@ -37,6 +38,12 @@ export class Authority {
       extensions: [basicConstraints(0), keyUsage("keyCertSign", "cRLSign"), subjectKeyIdentifier(publicKey)],
     };
     this.certificate = signCertificate(fields, privateKey);
+  }
+
+  /** Whether a sandbox that begins now may have it: it is not from the future, where the clock was set back, nor half a day old. */
+  get isFresh(): boolean {
+    const ageMs = Date.now() - this.#madeAtMs;
+    return ageMs >= 0 && ageMs < FRESH_MS;
   }
 
   /** What a TLS server needs to be the host; its certificate is made once and kept. */
@@ -81,11 +88,12 @@ const AUTHORITY_NAME = "DSec sandbox authority";
 /** Names are in the alternative name only: a common name holds 64 characters, a host up to 253. */
 const LEAF_NAME = "DSec loopback proxy";
 
-/** The longest task and a day: clocks on both sides are the same one, and no chain is good for longer than its sandbox. */
+/** The longest task and a day: clocks on both sides are the same one, and no chain is good for much longer than its sandbox. */
 const LIFETIME_MS = LIMITS.timeoutMsMax + 24 * 3_600_000;
+/** Before its sandbox begins: what is left is longer than any task. */
+const FRESH_MS = 12 * 3_600_000;
 
-function validity(): { notBefore: Date; notAfter: Date } {
-  const nowMs = Date.now();
+function validityFrom(nowMs: number): { notBefore: Date; notAfter: Date } {
   // An hour back, for a host whose clock is set back while the sandbox runs.
   return { notBefore: new Date(nowMs - 3_600_000), notAfter: new Date(nowMs + LIFETIME_MS) };
 }

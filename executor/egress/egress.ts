@@ -1,13 +1,13 @@
-import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Lease } from "#core/wire/leases.ts";
 import type { LaunchPlan } from "#native/index.ts";
 import type { Channel } from "../channel/channel.ts";
 import type { GatewayClient } from "../gateway-client.ts";
-import { Authority } from "./authority.ts";
+import type { Authority } from "./authority.ts";
 import { ChannelCalls } from "./channel-calls.ts";
 import { CurrentPolicy } from "./current-policy.ts";
-import { TRUST_FOLDER, TRUST_NAME, TRUST_PATH, trustedCertificates } from "./environment.ts";
+import { TRUST_FOLDER, TRUST_NAME, TRUST_PATH } from "./environment.ts";
+import { extendTrust, trustFolderIn } from "./trust.ts";
 import { WayOut } from "./way-out.ts";
 
 /** A tool that runs in a sandbox of its own, and its call in the event log. */
@@ -19,28 +19,31 @@ export type ToolRun = { call: number; tool: string };
  */
 export class Egress {
   readonly agent: WayOut;
-  readonly #authority = new Authority();
+  readonly #authority: Authority;
   readonly #trustFolder: string;
   readonly #parts: Omit<ConstructorParameters<typeof ChannelCalls>[0], "within">;
 
-  /** @param directory the attempt's private folder, which goes with the attempt */
+  /**
+   * @param directory the attempt's private folder, which goes with the attempt
+   * @param authority that the folder was made for
+   */
   constructor(
     lease: Lease,
     directory: string,
+    authority: Authority,
     channel: Pick<Channel, "calls" | "recorded" | "log">,
     client: Pick<GatewayClient, "policy">,
     signal: AbortSignal,
   ) {
     const { policy } = lease.spec;
-    this.#trustFolder = join(directory, "trust");
-    mkdirSync(this.#trustFolder, { mode: 0o755 });
-    const trustPath = join(this.#trustFolder, TRUST_NAME);
-    writeFileSync(trustPath, trustedCertificates(this.#authority, policy), { mode: 0o444 });
+    this.#authority = authority;
+    this.#trustFolder = trustFolderIn(directory);
+    extendTrust(directory, authority, policy);
     const { calls, recorded, log } = channel;
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     const current = new CurrentPolicy(policy, () => client.policy(hold, signal));
     this.#parts = { calls, recorded, log, policy: current, directory };
-    this.agent = this.#wayOut({ source: trustPath, target: TRUST_PATH }, null);
+    this.agent = this.#wayOut({ source: join(this.#trustFolder, TRUST_NAME), target: TRUST_PATH }, null);
   }
 
   /** For the tool's sandbox, which has no socket: the folder in which the agent's has one holds the certificate alone. */

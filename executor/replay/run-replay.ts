@@ -7,7 +7,6 @@ import type { Outcome } from "#core/task.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Output, TaskSpec } from "#core/wire/tasks.ts";
 import { ArtifactCache, type FetchArtifact } from "../artifact-cache.ts";
-import { AttemptFolder } from "../attempt-folder.ts";
 import { Channels } from "../channel/channels.ts";
 import { AgentServices } from "../channel/services.ts";
 import { contentDigest } from "../content-digest.ts";
@@ -15,6 +14,7 @@ import { ImageStore } from "../images/store.ts";
 import { LauncherKeeper } from "../launcher-keeper.ts";
 import { Leases } from "../leases.ts";
 import { taskNamespace } from "../memory/memory.ts";
+import { Place } from "../place.ts";
 import { sandboxId } from "../plan.ts";
 import { runInSandbox } from "../sandbox-run.ts";
 import { Collector } from "../trace/collector.ts";
@@ -128,7 +128,8 @@ export async function runReplay(
     if (settings.signal.aborted) stop();
     const attempts = join(directory, "attempts");
     await mkdir(attempts);
-    const folder = AttemptFolder.create(attempts, held.hold);
+    const place = (await Place.make(directory)).giveTo(attempts, held.hold);
+    opened.push(() => place.door.close());
 
     const said: Record<"stdout" | "stderr", Uint8Array[]> = { stdout: [], stderr: [] };
     const launched = Promise.withResolvers<number>();
@@ -180,7 +181,7 @@ export async function runReplay(
     const ran = await runInSandbox(
       held,
       await findImage(lease.spec.image),
-      folder,
+      place,
       () => {},
       {
         ...{ channels, artifacts, dataDirectory: directory, closing: new AbortController().signal },

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "#core/ids.ts";
+import type { Hold } from "#core/wire/leases.ts";
 import { AttemptFolder } from "#executor/attempt-folder.ts";
 import { recoverAttempts } from "#executor/recover.ts";
 import { emptyResult } from "#executor/run.ts";
@@ -18,9 +19,13 @@ afterAll(() => rm(directory, { recursive: true, force: true }));
 
 const FILES = 3_000;
 
+async function attemptIn(attempts: string, hold: Hold): Promise<AttemptFolder> {
+  return (await AttemptFolder.make(join(directory, "nobody's"))).giveTo(attempts, hold);
+}
+
 /** A finished attempt with many outputs, as it lies there until the gateway has it. */
-function finished(attempts: string): AttemptFolder {
-  const folder = AttemptFolder.create(attempts, { lease_id: newId("lease"), fence: 1 });
+async function finished(attempts: string): Promise<AttemptFolder> {
+  const folder = await attemptIn(attempts, { lease_id: newId("lease"), fence: 1 });
   mkdirSync(folder.outputs);
   for (let n = 0; n < FILES; n++) writeFileSync(join(folder.outputs, String(n)), "output");
   writeFileSync(join(folder.path, "finish.json"), "{}");
@@ -58,7 +63,7 @@ test("an executor that is killed while it removes a delivered attempt finds none
   let halfway = 0;
   for (let round = 0; round < 5; round++) {
     const attempts = await mkdtemp(join(directory, "a-"));
-    await removedAndKilled(finished(attempts), attempts);
+    await removedAndKilled(await finished(attempts), attempts);
     const left = await AttemptFolder.list(attempts);
     for (const folder of left) {
       if (existsSync(join(folder.path, "finish.json")) && outputsIn(attempts) < FILES) halfway++;
@@ -82,7 +87,7 @@ test("an executor that is killed while it removes a delivered attempt finds none
 test("a finished attempt whose trace is gone is told as failed, and its folder does not stay for ever", async () => {
   const attempts = await mkdtemp(join(directory, "g-"));
   const hold = { lease_id: newId("lease"), fence: 1 };
-  const folder = AttemptFolder.create(attempts, hold);
+  const folder = await attemptIn(attempts, hold);
   const result = emptyResult({ reason: "exited", exit_code: 0, signal: null, message: null });
   const trace = {
     digest: `sha256:${"1".repeat(64)}` as const,

@@ -16,6 +16,7 @@ import type { Lease } from "#core/wire/leases.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
 import type { Channel, ChannelRecord } from "#executor/channel/channel.ts";
 import { Channels } from "#executor/channel/channels.ts";
+import { Door } from "#executor/channel/door.ts";
 import { AgentServices } from "#executor/channel/services.ts";
 import { buildEvidence, describeHost } from "#executor/evidence.ts";
 import { GatewayClient } from "#executor/gateway-client.ts";
@@ -108,7 +109,7 @@ export class ChannelRig implements AsyncDisposable {
     const lease = await this.lease(spec);
     const directory = join(this.directory, lease.lease_id);
     await mkdir(directory);
-    const channel = await this.channels.open(lease, directory);
+    const channel = await this.channels.open(lease, directory, await Door.make(directory));
     const opened = new OpenChannel(this, lease, directory, channel);
     this.#opened.push(opened);
     return opened;

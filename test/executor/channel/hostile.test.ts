@@ -2,13 +2,14 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { mkdtemp, readdir, readlink, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readlink, rm, stat } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
+import { Door } from "#executor/channel/door.ts";
 import type { Routes } from "#executor/channel/exchange.ts";
 import { type Patience, serveSocket } from "#executor/channel/server.ts";
 import { ChannelRig, type OpenChannel } from "./channel-under-test.ts";
@@ -332,9 +333,15 @@ test("tools that begin within the sandbox and never end are bounded, and who end
 });
 
 test("a channel that cannot be opened leaves none of its files open", async () => {
-  const lease = await rig.lease();
-  await expect(rig.channels.open(lease, join(rig.directory, "absent"))).rejects.toThrow("ENOENT");
+  const lease = await rig.lease({ channels: [{ name: "news" }] });
+  const directory = join(rig.directory, lease.lease_id);
+  await mkdir(directory);
+  const door = await Door.make(directory);
+  await expect(
+    rig.channels.open(lease, directory, door, { signal: AbortSignal.abort(new Error("given up")) }),
+  ).rejects.toThrow("given up");
   expect((await openFiles()).filter((path) => path.includes(lease.lease_id))).toEqual([]);
+  expect(await readdir(directory)).toEqual([]);
   await rig.giveBack({ lease });
 });
 

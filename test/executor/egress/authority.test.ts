@@ -6,7 +6,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkServerIdentity, connect, rootCertificates, TLSSocket } from "node:tls";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import { loadPolicy } from "#core/policy/compile.ts";
 import { canonicalHost } from "#core/policy/host.ts";
@@ -107,6 +107,21 @@ describe("the authority of one sandbox", () => {
     expect(ca.validToDate.getTime()).toBeGreaterThan(nowMs + LIMITS.timeoutMsMax);
     expect(ca.validToDate.getTime()).toBeLessThan(nowMs + LIMITS.timeoutMsMax + 2 * 24 * 3_600_000);
     expect(leaf.validToDate.getTime()).toBeLessThanOrEqual(ca.validToDate.getTime());
+  });
+
+  test("is fresh for half a day, and not before it was made, where the clock was set back", () => {
+    vi.useFakeTimers({ toFake: ["Date"] });
+    try {
+      const madeAtMs = Date.now();
+      const made = new Authority();
+      const isFreshAfter = (hours: number) => {
+        vi.setSystemTime(madeAtMs + hours * 3_600_000);
+        return made.isFresh;
+      };
+      expect([0, 11, 13, -1].map(isFreshAfter)).toEqual([true, true, false, false]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test("makes the certificate of a host once, and never two with one serial number", async () => {
