@@ -47,10 +47,7 @@ export class Places {
     }
   }
 
-  /**
-   * Makes what is missing. To be called in a quiet moment: beside a launch it would slow that down, for both wait for the
-   * journal of one file system.
-   */
+  /** Makes what is missing. To be called in a quiet moment: beside a launch it makes that one milliseconds longer. */
   prepare(): void {
     if (this.#state === "closed") return;
     // A failure shows again, and is told, where an attempt finds none ready.
