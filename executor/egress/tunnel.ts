@@ -69,7 +69,8 @@ export async function joinOpaque(
 
 /**
  * Bytes both ways, each no faster than the other side takes them. One side's end is passed on. A client that has ended
- * and then takes no more is done, as curl is once it has its answer; one that only breaks off ends the connection too.
+ * and then takes no more is done, as curl is once it has its answer; one that only breaks off ends the connection too. A
+ * reset may be either: the upstream's last words that meet a closed socket make one as well, before its end was read.
  */
 export function join(socket: Duplex, connection: Duplex): void {
   (socket as Socket).setTimeout(LIMITS.egressIdleMs, () => socket.destroy());
@@ -79,15 +80,27 @@ export function join(socket: Duplex, connection: Duplex): void {
   connection.once("close", () => {
     if (!connection.readableEnded) socket.destroy();
   });
-  socket.once("close", () => {
-    if (!socket.readableEnded) {
-      connection.destroy();
-      return;
-    }
-    connection.resume();
-    const timer = setTimeout(() => connection.destroy(), LIMITS.callGraceMs);
-    connection.once("close", () => clearTimeout(timer));
+  let isReset = false;
+  socket.once("error", ({ code }: NodeJS.ErrnoException) => {
+    isReset = code === "ECONNRESET" || code === "EPIPE";
   });
+  socket.once("close", () => {
+    if (socket.readableEnded) endWithin(LIMITS.callGraceMs, connection);
+    else if (isReset) {
+      if (connection.readableEnded) connection.end();
+      else connection.once("end", () => connection.end());
+      endWithin(RESET_GRACE_MS, connection);
+    } else connection.destroy();
+  });
+}
+
+/** An upstream that has not ended by itself so long after its client was reset has lost it. */
+const RESET_GRACE_MS = 1_000;
+
+function endWithin(ms: number, connection: Duplex): void {
+  connection.resume();
+  const timer = setTimeout(() => connection.destroy(), ms);
+  connection.once("close", () => clearTimeout(timer));
 }
 
 function judge(tunnel: Allowed, first: FirstBytes): Decision {
