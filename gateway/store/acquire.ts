@@ -62,6 +62,7 @@ type Placed = { rank: number; lease: Lease; told: TaskEvent };
 
 function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
   const expiresAt = row.expires_at.toISOString();
+  const at = row.granted_at.toISOString();
   return row.leases.split("\n").map((line, i) => {
     const [rank, leaseId, taskId, keyId, fence, attempt, seq, digest] = line.split(" ");
     const lease: Lease = {
@@ -75,13 +76,13 @@ function placedLeases(row: ClaimRow, ttlMs: number): Placed[] {
       spec: row.specs[i]!,
       spec_digest: digest as Digest,
     };
-    return { rank: Number(rank), lease, told: leasedEvent(lease, Number(seq), row.granted_at) };
+    return { rank: Number(rank), lease, told: leasedEvent(lease, Number(seq), at) };
   });
 }
 
 /** That the lease was granted, as `listEvents` has it. */
-export function leasedEvent({ fence }: Lease, seq: number, grantedAt: Date): TaskEvent {
-  return { seq, at: grantedAt.toISOString(), fence, type: "state", state: "leased", reason: null };
+export function leasedEvent({ fence }: Lease, seq: number, at: string): TaskEvent {
+  return { seq, at, fence, type: "state", state: "leased", reason: null };
 }
 
 function inQueueOrder(a: Placed, b: Placed): number {

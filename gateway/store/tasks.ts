@@ -86,7 +86,7 @@ export function taskStore({
       if (row.expires_at === null) wake.notify("queue");
       else {
         lease = firstLease(submission, leaseId, row.expires_at, leaseTtlMs);
-        wake.notify(`task:${submission.id}`, [leasedEvent(lease, 2, row.created_at)]);
+        wake.notify(`task:${submission.id}`, [leasedEvent(lease, 2, row.created_at.toISOString())]);
       }
       return { task: newTask(submission, row.created_at), created: true };
     } finally {
