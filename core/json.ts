@@ -1,4 +1,5 @@
 import canonicalize from "canonicalize";
+import { hexOf } from "./bytes.ts";
 import { DsecError } from "./errors.ts";
 import type { Digest } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
@@ -32,12 +33,8 @@ export async function sha256(bytes: Uint8Array | string): Promise<Digest> {
 
 /** The address of content whose raw SHA-256 is already known. */
 export function digestOf(hash: Uint8Array): Digest {
-  let hex = "";
-  for (let at = 0; at < hash.length; at++) hex += HEX[hash[at]!];
-  return `sha256:${hex}`;
+  return `sha256:${hexOf(hash)}`;
 }
-
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 /** The SHA-256 of a value's RFC 8785 form: equal for equal values, whatever the member order. */
 export function jsonDigest(value: unknown): Promise<Digest> {

@@ -1,6 +1,7 @@
 /** The gateway as one pure fetch function over its ports: Node, Cloudflare and the tests call the same app. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { DsecError } from "#core/errors.ts";
+import { httpDate } from "#core/http-date.ts";
 import { Auth } from "./auth.ts";
 import type { Env, Gateway } from "./environment.ts";
 import { Metrics } from "./metrics.ts";
@@ -127,16 +128,8 @@ export function answerHeaders(requestId: string, nowMs: number): Record<string, 
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     // Executors set their clocks by it (B60), so it is the clock that judges their tokens.
-    Date: httpDate(Math.floor(nowMs / 1000)),
+    Date: httpDate(nowMs),
   };
-}
-
-let lastDate = { second: Number.NaN, text: "" };
-
-/** Made once a second. */
-function httpDate(second: number): string {
-  if (second !== lastDate.second) lastDate = { second, text: new Date(second * 1000).toUTCString() };
-  return lastDate.text;
 }
 
 /** Logs what is our fault; a refusal is the client's. */

@@ -1,6 +1,7 @@
 /** What a client sent, read within bounds and judged strictly, with errors that say where and what to write instead. */
 import type { Context } from "hono";
 import type { z } from "zod";
+import { joined } from "#core/bytes.ts";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -35,14 +36,7 @@ export async function readBytes(c: Context, maxBytes: number): Promise<Uint8Arra
     if (size > maxBytes) throw tooLarge(maxBytes);
     parts.push(part);
   }
-  if (parts.length === 1) return parts[0]!;
-  const whole = new Uint8Array(size);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
+  return joined(parts);
 }
 
 /** The same of a body that is kept as it is. */

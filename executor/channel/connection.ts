@@ -1,5 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import { httpDate } from "#core/http-date.ts";
 import { closeGently } from "../lingering-close.ts";
 import type { Reply } from "./exchange.ts";
 import { readWholeRequest, WHOLE_BYTES, type WholeRequest } from "./whole-request.ts";
@@ -155,15 +156,6 @@ function textOf({ status, headers, body }: Reply, { method }: WholeRequest, isLa
   if (status !== 204 && status !== 304) {
     head += `content-length: ${body === null ? 0 : Buffer.byteLength(body)}\r\n`;
   }
-  head += `date: ${dateNow()}\r\n${isLast ? "connection: close\r\n" : ""}\r\n`;
+  head += `date: ${httpDate(Date.now())}\r\n${isLast ? "connection: close\r\n" : ""}\r\n`;
   return body === null || method === "HEAD" ? head : head + body;
-}
-
-let written = { second: Number.NaN, text: "" };
-
-/** RFC 9110 section 5.6.7; made once a second. */
-function dateNow(): string {
-  const second = Math.floor(Date.now() / 1000);
-  if (second !== written.second) written = { second, text: new Date(second * 1000).toUTCString() };
-  return written.text;
 }

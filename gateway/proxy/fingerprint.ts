@@ -1,3 +1,4 @@
+import { joined } from "#core/bytes.ts";
 import type { Digest } from "#core/ids.ts";
 import { canonicalJson, type Json, parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -37,7 +38,7 @@ export class Fingerprinting {
   async #json(): Promise<Digest | null> {
     if (this.#text === null) return null;
     try {
-      const value = parseJson(joined(this.#text, this.#textBytes), "the answer");
+      const value = parseJson(joined(this.#text), "the answer");
       const hash = this.#newHash();
       await hash.update(new TextEncoder().encode(canonicalJson(this.#ignore.reduce(withoutMember, value))));
       return await hash.digest();
@@ -45,17 +46,6 @@ export class Fingerprinting {
       return null; // says that it is JSON and is not, or not unambiguously
     }
   }
-}
-
-function joined(parts: Uint8Array[], bytes: number): Uint8Array {
-  if (parts.length === 1) return parts[0]!;
-  const whole = new Uint8Array(bytes);
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 /** The value without the member that an RFC 6901 pointer names; an array keeps its length, with null in its place. */

@@ -1,10 +1,11 @@
+import { hexOf } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import type { KeyId } from "#core/ids.ts";
 import type { KeyRecord, Store } from "#gateway/ports.ts";
 import { decodeCursor, pageOf } from "./cursor.ts";
 import { type KeyRow, keyOf } from "./rows.ts";
 import type { StoreContext } from "./store.ts";
-import { hexOf, storableText } from "./text.ts";
+import { storableText } from "./text.ts";
 
 const COLUMNS = "id, name, scopes, secret_hash, created_at, expires_at, revoked_at, last_used_at";
 

@@ -31,12 +31,3 @@ function clean(value: unknown): unknown {
 function escaped(char: string): string {
   return `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
-
-/** Bytes as a parameter that `decode(…, 'hex')` takes, whatever the driver makes of bytes. */
-export function hexOf(bytes: Uint8Array): string {
-  let text = "";
-  for (const byte of bytes) text += HEX[byte];
-  return text;
-}
-
-const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));

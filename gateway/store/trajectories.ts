@@ -1,11 +1,11 @@
 /** What running attempts have sent of their trajectories. Parts are only inserted, each where the one before it ends. */
+import { hexOf } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import type { Digest, TaskId } from "#core/ids.ts";
 import type { Store } from "#gateway/ports.ts";
 import { heldRows } from "./judgement.ts";
 import type { StoreContext } from "./store.ts";
 import { taskNotFound } from "./tasks.ts";
-import { hexOf } from "./text.ts";
 
 type TrajectoryMethods = "appendTrajectory" | "listTrajectories" | "listTrajectoryParts";
 

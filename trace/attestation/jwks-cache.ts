@@ -1,3 +1,4 @@
+import { joined } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
@@ -117,13 +118,7 @@ async function readBounded(response: Response, maxBytes: number): Promise<Uint8A
     }
     chunks.push(value);
   }
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return joined(chunks);
 }
 
 function unreachable(url: string, cause: unknown): DsecError {
