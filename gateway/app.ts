@@ -26,6 +26,7 @@ import { secretRoutes } from "./routes/secrets.ts";
 import { systemRoutes } from "./routes/system.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { traceRoutes } from "./routes/traces.ts";
+import { webCrypto } from "./signing/web-crypto.ts";
 
 /** @param closing aborts when the process is about to stop, so that long polls answer and event streams end */
 export function createApp(ports: GatewayPorts, options: { closing?: AbortSignal } = {}): OpenAPIHono<Env> {
@@ -38,9 +39,16 @@ export function createGateway(
   { closing }: { closing?: AbortSignal } = {},
 ): { app: OpenAPIHono<Env>; gateway: Gateway } {
   const metrics = new Metrics();
+  const engine = ports.crypto ?? webCrypto;
   const gateway: Gateway = {
     ...ports,
-    auth: new Auth({ store: ports.store, issuer: ports.config.issuer, now: () => ports.now() }),
+    crypto: engine,
+    auth: new Auth({
+      store: ports.store,
+      issuer: ports.config.issuer,
+      now: () => ports.now(),
+      sha256: engine.sha256,
+    }),
     limiter: new RateLimiter({
       ratePerS: ports.config.rateRequestsPerS,
       burst: ports.config.rateBurst,

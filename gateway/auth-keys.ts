@@ -1,8 +1,9 @@
 /** API keys: `dsk_<ulid of the key id>_<256 random bits>`, kept as SHA-256 only. */
 import { DsecError } from "#core/errors.ts";
 import { type KeyId, newId } from "#core/ids.ts";
+import { digestOf } from "#core/json.ts";
 import { API_KEY } from "#core/wire/keys.ts";
-import type { KeyRecord, Store } from "./ports.ts";
+import type { CryptoEngine, KeyRecord, Store } from "./ports.ts";
 
 /** A key that was found, is in force, and whose secret was right. */
 export type KeyCaller = { kind: "key"; key: KeyRecord };
@@ -35,11 +36,17 @@ const CACHE_MAX = 10_000;
 export class KeyCheck {
   readonly #store: Pick<Store, "findKey">;
   readonly #now: () => number;
+  readonly #sha256: CryptoEngine["sha256"];
   readonly #cache = new Map<KeyId, { record: KeyRecord | null; readAtMs: number }>();
 
-  constructor(options: { store: Pick<Store, "findKey">; now: () => number }) {
+  constructor(options: {
+    store: Pick<Store, "findKey">;
+    now: () => number;
+    sha256: CryptoEngine["sha256"];
+  }) {
     this.#store = options.store;
     this.#now = options.now;
+    this.#sha256 = options.sha256;
   }
 
   /** UNAUTHENTICATED, or KEY_REVOKED for a secret that was right once. No message repeats what was sent. */
@@ -52,9 +59,9 @@ export class KeyCheck {
       );
     }
     const id = `key_${match[1]}` as KeyId;
-    const [record, hash] = await Promise.all([this.#find(id), hashSecret(secret)]);
+    const [record, digest] = await Promise.all([this.#find(id), this.#sha256(secret)]);
     // An unknown id and a wrong secret read the same, so that ids cannot be probed.
-    if (record === null || !equalInConstantTime(record.secret_hash, hash)) {
+    if (record === null || !equalInConstantTime(digestOf(record.secret_hash), digest)) {
       throw new DsecError(
         "UNAUTHENTICATED",
         "no such API key; check it, or ask an administrator for a new one (POST /v1/keys)",
@@ -87,10 +94,10 @@ export class KeyCheck {
   }
 }
 
-function equalInConstantTime(a: Uint8Array, b: Uint8Array): boolean {
+function equalInConstantTime(a: string, b: string): boolean {
   if (a.length !== b.length) return false;
   let difference = 0;
-  for (let i = 0; i < a.length; i++) difference |= a[i]! ^ b[i]!;
+  for (let i = 0; i < a.length; i++) difference |= a.charCodeAt(i) ^ b.charCodeAt(i);
   return difference === 0;
 }
 

@@ -4,7 +4,7 @@ import type { KeyId } from "#core/ids.ts";
 import type { Scope } from "#core/wire/keys.ts";
 import { type ExecutorCaller, ExecutorCheck } from "./auth-executors.ts";
 import { type KeyCaller, KeyCheck } from "./auth-keys.ts";
-import type { Store } from "./ports.ts";
+import type { CryptoEngine, Store } from "./ports.ts";
 
 export type { ExecutorCaller } from "./auth-executors.ts";
 export { type KeyCaller, mintKey } from "./auth-keys.ts";
@@ -29,6 +29,7 @@ export class Auth {
     store: Pick<Store, "findKey" | "findExecutor">;
     issuer: string;
     now: () => number;
+    sha256: CryptoEngine["sha256"];
   }) {
     this.#keys = new KeyCheck(options);
     this.#executors = new ExecutorCheck(options);

@@ -3,7 +3,7 @@ import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { DsecError } from "#core/errors.ts";
 import { type Digest, isDigest, type KeyId, newId, type TaskId } from "#core/ids.ts";
-import { jsonDigest } from "#core/json.ts";
+import { canonicalJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { nearest } from "#core/nearest-name.ts";
 import { refusePrivateBeyond } from "#core/policy/compile.ts";
@@ -57,7 +57,7 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
       refusePrivateBeyond(spec.policy, gateway.config.privateNetworks ?? []);
       await refuseUnknownArtifacts(gateway, keyId, spec);
       await refuseImpossible(spec, capacities);
-      const specDigest = await jsonDigest(spec);
+      const specDigest = await gateway.crypto.sha256(canonicalJson(spec));
       const id = newId("task");
       const { task, created } = await gateway.freshFeeds.over(id, keyId, () =>
         store.submitTask({ id, keyId, spec, specDigest, idempotencyKey }),

@@ -1,6 +1,6 @@
 import { DsecError } from "#core/errors.ts";
 import { type AttestationId, type Digest, newId } from "#core/ids.ts";
-import { canonicalJson, sha256 } from "#core/json.ts";
+import { canonicalJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { type EndReason, isRetriable } from "#core/task.ts";
 import {
@@ -15,8 +15,9 @@ import type { PublicKey } from "#core/wire/executors.ts";
 import type { Result } from "#core/wire/tasks.ts";
 import { importExecutorKey, verifyEvidence } from "#trace/attestation/evidence.ts";
 import { signJws } from "#trace/attestation/jws.ts";
-import { importJwk, type VerificationKey } from "#trace/attestation/keys.ts";
+import type { VerificationKey } from "#trace/attestation/keys.ts";
 import type { CryptoEngine, HeldLease, KeyRing } from "../ports.ts";
+import { webCrypto } from "./web-crypto.ts";
 
 export type IssueRequest = {
   keys: KeyRing;
@@ -203,9 +204,6 @@ function mismatch(
     { details: { member, given: short(given), expected: short(expected) } },
   );
 }
-
-/** What every runtime has. */
-const webCrypto: CryptoEngine = { importKey: importJwk, sha256 };
 
 /** Imported keys of the executors that sent evidence lately: an import costs as much as a verification. */
 const executorKeys = new Map<string, Promise<VerificationKey>>();
