@@ -66,9 +66,10 @@ export type Executor = {
   readonly done: Promise<void>;
 };
 
-const DRAIN_GRACE_MS = 10 * 60_000;
+/** How long a drain waits for running tasks where nothing else is said. */
+export const DRAIN_GRACE_MS = 10 * 60_000;
 /** So long `close` tries to give leases back and to deliver what is finished. */
-const FAREWELL_MS = 5_000;
+export const FAREWELL_MS = 5_000;
 
 /**
  * Starts an executor: cleans up what its last life left, enrols, and runs the tasks that the gateway grants until it

@@ -109,6 +109,8 @@ Result<void> become_sandbox_root(const ChildPlan& plan) {
 
 Result<void> execute_init(const ChildPlan& plan) {
   using namespace launch_descriptor;
+  // Not the launcher's own: without CLONE_SIGHAND the child has a table of its own.
+  for (int number : kStopSignals) ::signal(number, SIG_DFL);
   if (::setsid() < 0) return failed("setsid");
   // From here the table is the child's own, and holds nothing above the launch's descriptors.
   if (::syscall(SYS_close_range, kEnd, ~0U, CLOSE_RANGE_UNSHARE) != 0) return failed("close_range");

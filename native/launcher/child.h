@@ -1,6 +1,7 @@
 // What the process that becomes pid 1 of a sandbox does between clone3(2) and execveat(2), in the order the kernel needs.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
@@ -22,6 +23,9 @@ constexpr int kStdin = 10, kStdout = 11, kStderr = 12, kControl = 13, kInit = 14
 }
 // Fills them with /dev/null, before anything else is opened.
 Result<void> reserve_launch_descriptors();
+
+// Those that the launcher ignores. An ignored signal stays ignored over execve(2), so the child takes them back.
+constexpr int kStopSignals[] = {SIGHUP, SIGINT, SIGTERM};
 
 struct ChildBind {
   Fd mount;    // detached, read-only

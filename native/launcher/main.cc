@@ -2,7 +2,9 @@
 //
 // The daemon that makes sandboxes. Node starts it once, with a SEQPACKET socket as descriptor 3, and speaks to it over
 // that socket only (see server.cc). It ends, and every sandbox with it, when Node's end closes, which the kernel does
-// however Node dies. A parent-death signal would only cut short the cleaning up that follows.
+// however Node dies. A parent-death signal would only cut short the cleaning up that follows. For the same reason it and
+// its helpers ignore the signals that ask a process to end: who stops a service or a terminal sends them to all its
+// processes at once, and Node is to let running sandboxes end first.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -38,12 +40,14 @@ struct Arguments {
   std::string init;
 };
 
-// Nothing of the starting process shall show in a sandbox: signals, umask, scheduling, out-of-memory preference.
+// Nothing of the starting process shall show in a sandbox: signals, umask, scheduling, out-of-memory preference. What is
+// ignored from here on is the child's to undo (see child.cc).
 Result<void> take_neutral_state() {
   sigset_t none;
   sigemptyset(&none);
   if (::sigprocmask(SIG_SETMASK, &none, nullptr) != 0) return failed("sigprocmask");
   for (int number = 1; number < NSIG; number++) ::signal(number, SIG_DFL);
+  for (int number : kStopSignals) ::signal(number, SIG_IGN);
   ::umask(022);
   // See FileOwner in overlay.h.
   if (::prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) != 0) {

@@ -192,3 +192,17 @@ test("the first SIGTERM drains and the process ends by itself with status 0", as
   expect((await rig.finished(id)).stdout.toString()).toBe("begun\nended\n");
   expect(await processesWith(join(data, "executor"))).toEqual([]);
 });
+
+test("a SIGTERM to every process of the executor drains as well", async () => {
+  const { child } = await startProcess();
+  const { id } = await rig.submit({ command: ["sh", "-c", "echo begun; sleep 1; echo ended"], retries: 0 });
+  await eventually(() => outputBegan(id));
+  const processes = await processesWith(join(data, "executor"));
+  expect(processes.length).toBe(3); // the launcher and its helpers
+  for (const pid of [...processes, child.pid!]) process.kill(pid, "SIGTERM");
+  const [code] = await once(child, "exit");
+  expect(code).toBe(0);
+  const { task, stdout } = await rig.finished(id);
+  expect([task.state, stdout.toString()]).toEqual(["succeeded", "begun\nended\n"]);
+  expect(await processesWith(join(data, "executor"))).toEqual([]);
+});

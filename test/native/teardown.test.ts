@@ -261,6 +261,19 @@ describe("a launcher", () => {
     rmSync(own.stateDirectory, { recursive: true });
   });
 
+  test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("leaves it to Node to end on %s", async (signal) => {
+    await using own = await testLauncher();
+    const running = runKept(own.launcher, shell("echo begun; sleep 0.5; echo ended"));
+    // The helpers have the launcher's command line.
+    const pids = hostPidsWith(own.stateDirectory);
+    expect(pids.length).toBe(3);
+    for (const pid of pids) process.kill(pid, signal);
+    const { sandbox, end, stdout } = await running;
+    expect([end.reason, stdout.toString()]).toEqual(["exited", "begun\nended\n"]);
+    await sandbox.destroy();
+    expect(hostPidsWith(own.stateDirectory)).toEqual(pids);
+  });
+
   test("ends with the process that started it, sweeping up first", async () => {
     const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-orphan-"));
     const { spawn } = await import("node:child_process");
@@ -275,6 +288,7 @@ describe("a launcher", () => {
     });
     await new Promise((resolve) => child.stdout.once("data", resolve));
     await eventually("the command runs", () => hostPidsWith("98767").length > 0);
+    for (const pid of hostPidsWith(stateDirectory)) if (pid !== child.pid) process.kill(pid, "SIGTERM");
     child.kill("SIGKILL");
     await eventually(
       "sandbox and launcher are gone",
