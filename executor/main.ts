@@ -6,7 +6,8 @@ import { footprint } from "#core/wire/tasks.ts";
 import { ArtifactCache } from "./artifact-cache.ts";
 import { AttemptFolder } from "./attempt-folder.ts";
 import { watchCancellations } from "./cancellations.ts";
-import { measureCapacity } from "./capacity.ts";
+import { measureCapacity, measureFree } from "./capacity.ts";
+import { OwnGroups } from "./cgroups.ts";
 import { Channels } from "./channel/channels.ts";
 import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
@@ -89,12 +90,14 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
   // Before the first attempt, which is not to wait for its threads.
   const collecting = Collector.start();
   try {
+    // Not before the launcher has started, for that may have moved this process to another group.
+    const groups = OwnGroups.find();
     services = await AgentServices.open({ dataDirectory, redisUrl: options.redisUrl });
     const [identity, images, capacity, hostDigest, folders, places, trajectories, collector] =
       await Promise.all([
         openIdentity(dataDirectory),
         ImageStore.open(dataDirectory),
-        measureCapacity(dataDirectory, options.capacity),
+        measureCapacity(dataDirectory, groups, options.capacity),
         hostViewDigest(),
         AttemptFolder.list(directories.attempts),
         Places.open(directories.places, directories.attempts),
@@ -128,6 +131,7 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
         options,
         executorId,
         capacity,
+        groups,
         identity,
         images,
         artifacts,
@@ -157,6 +161,7 @@ type Made = {
   options: ExecutorOptions;
   executorId: string;
   capacity: Resources;
+  groups: OwnGroups;
   identity: Identity;
   images: ImageStore;
   artifacts: ArtifactCache;
@@ -223,7 +228,7 @@ class RunningExecutor implements Executor {
       leases,
       live: new LiveEvents((events) => this.#sendEvents(events)),
       trajectories: new LiveTrajectories(client, signal),
-      dataDirectory: made.options.dataDirectory,
+      measureFree: () => measureFree(made.options.dataDirectory, made.groups),
       closing: signal,
       onFailure,
       onEvent: (event) => made.options.onEvent?.(event),

@@ -9,7 +9,7 @@ import type { Output, Stream } from "#core/wire/tasks.ts";
 import type { Launcher, LaunchPlan, Sandbox } from "#native/index.ts";
 import type { ArtifactCache } from "./artifact-cache.ts";
 import type { AttemptFolder } from "./attempt-folder.ts";
-import { measureFree } from "./capacity.ts";
+import type { measureFree } from "./capacity.ts";
 import type { Channel, ChannelRecord } from "./channel/channel.ts";
 import type { Channels } from "./channel/channels.ts";
 import type { AgentServices } from "./channel/services.ts";
@@ -38,7 +38,8 @@ export type SandboxParts = {
   channels: Channels;
   client: Pick<GatewayClient, "policy" | "earlierTrace">;
   services: Pick<AgentServices, "memory">;
-  dataDirectory: string;
+  /** what this host has free at this moment */
+  measureFree: () => ReturnType<typeof measureFree>;
   /** aborts when this executor ends, whatever is still to be delivered */
   closing: AbortSignal;
 };
@@ -115,7 +116,7 @@ export async function runInSandbox(
     const stdinPath = writeStdin(lease, folder);
     const [inputPaths, doors] = await allSettled([acquireInputs(), openDoors()]);
     signal.throwIfAborted();
-    const free = freeOnHost(fromWire(lease.spec.resources), parts.dataDirectory);
+    const free = freeOnHost(fromWire(lease.spec.resources), parts.measureFree());
     const plan = planLaunch(lease, {
       image,
       inputPaths,
@@ -254,7 +255,7 @@ async function allSettled<Parts extends readonly unknown[] | []>(parts: Parts) {
 }
 
 /** What the host has for one task now: on the axes the kernel tells at once; the ledger has judged the others. */
-function freeOnHost(asked: Resources, dataDirectory: string): Resources {
-  const free = { ...asked, ...measureFree(dataDirectory) };
+function freeOnHost(asked: Resources, measured: ReturnType<typeof measureFree>): Resources {
+  const free = { ...asked, ...measured };
   return axisThatDoesNotFit(asked, free) === undefined ? asked : free;
 }

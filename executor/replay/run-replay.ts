@@ -7,6 +7,8 @@ import type { Outcome } from "#core/task.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { Output, TaskSpec } from "#core/wire/tasks.ts";
 import { ArtifactCache, type FetchArtifact } from "../artifact-cache.ts";
+import { measureFree } from "../capacity.ts";
+import { OwnGroups } from "../cgroups.ts";
 import { Channels } from "../channel/channels.ts";
 import { AgentServices } from "../channel/services.ts";
 import { contentDigest } from "../content-digest.ts";
@@ -184,7 +186,8 @@ export async function runReplay(
       place,
       () => {},
       {
-        ...{ channels, artifacts, dataDirectory: directory, closing: new AbortController().signal },
+        ...{ channels, artifacts, closing: new AbortController().signal },
+        measureFree: () => measureFree(directory, OwnGroups.find()),
         launcher: {
           launch: async (plan) => {
             const sandbox = await launcher.launch(plan);

@@ -1,5 +1,6 @@
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { type Group, groupOf } from "../cgroups.ts";
 
 /** How long a sandbox's threads have been kept from running, in microseconds since some moment; null where it is not known. */
 export type CpuReading = { waitUs: number | null; throttledUs: number | null };
@@ -23,14 +24,14 @@ export class SandboxCpu {
   /** Null where the process is gone, or this kernel tells neither. @param pid of any process of the sandbox */
   static open(pid: number): SandboxCpu | null {
     try {
-      const group = groupOf(pid);
+      const group = cpuGroupOf(pid);
       return group === null ? null : new SandboxCpu(group);
     } catch {
       return null;
     }
   }
 
-  private constructor({ path, version }: CpuGroup) {
+  private constructor({ path, version }: Group) {
     this.#stat = openSync(join(path, "cpu.stat"), "r");
     this.#waiting = version === "v2" ? Pressure.open(path) : ThreadDelays.open(path);
   }
@@ -61,47 +62,13 @@ export class SandboxCpu {
   }
 }
 
-type CpuGroup = { path: string; version: "v1" | "v2" };
-
 /** Folder of the cgroup that a sandbox's processes are in; null where this host has none. @throws where the process is gone */
 export function groupOfProcess(pid: number): string | null {
-  return groupOf(pid)?.path ?? null;
+  return cpuGroupOf(pid)?.path ?? null;
 }
 
-function groupOf(pid: number): CpuGroup | null {
-  return cpuGroupOf(readFileSync(`/proc/${pid}/cgroup`, "utf8"), mounts());
-}
-
-/**
- * Where the group of a process lies that counts its processors' time; the v1 hierarchy where the host has both.
- * @param groups as /proc/PID/cgroup has them (cgroups(7))
- * @param mounted as /proc/self/mountinfo has it (proc_pid_mountinfo(5))
- */
-export function cpuGroupOf(groups: string, mounted: string): CpuGroup | null {
-  let unified: CpuGroup | null = null;
-  for (const line of groups.split("\n")) {
-    const [, controllers, path] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
-    if (controllers === undefined || path === undefined) continue;
-    const isUnified = controllers === "";
-    if (!isUnified && !controllers.split(",").includes("cpu")) continue;
-    const root = mountPoint(mounted, isUnified ? "cgroup2" : "cgroup", isUnified ? null : "cpu");
-    if (root === null) continue;
-    if (!isUnified) return { path: join(root, path), version: "v1" };
-    unified = { path: join(root, path), version: "v2" };
-  }
-  return unified;
-}
-
-function mountPoint(mounted: string, type: string, option: string | null): string | null {
-  for (const line of mounted.split("\n")) {
-    const [before = "", after = ""] = line.split(" - ");
-    const [fileSystem, , options = ""] = after.split(" ");
-    if (fileSystem !== type || (option !== null && !options.split(",").includes(option))) continue;
-    const [, , , root, point] = before.split(" ");
-    // Of a part of the hierarchy the paths begin elsewhere.
-    if (root === "/" && point !== undefined) return point;
-  }
-  return null;
+function cpuGroupOf(pid: number): Group | null {
+  return groupOf("cpu", readFileSync(`/proc/${pid}/cgroup`, "utf8"), mounts());
 }
 
 let known: string | null = null;

@@ -4,61 +4,28 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { AXES, axisThatDoesNotFit, NO_RESOURCES, type Resources, subtract } from "#core/resources.ts";
-import {
-  measureCapacity,
-  parseAvailableMemoryMb,
-  parseCgroupPaths,
-  parseCpuQuota,
-  parseMemoryLimitMb,
-} from "#executor/capacity.ts";
+import { measureCapacity, parseAvailableMemoryMb } from "#executor/capacity.ts";
+import { OwnGroups } from "#executor/cgroups.ts";
 import { Ledger } from "#executor/ledger.ts";
-
-test.each([
-  ["-1", "100000", null],
-  ["max", "100000", null],
-  ["150000", "100000", 1.5],
-  ["10000\n", "100000\n", 0.1],
-  ["33333", "100000", 0.333],
-  ["", "", null],
-])("CPU quota %j of period %j is %s cores", (quota, period, cores) => {
-  expect(parseCpuQuota(quota, period)).toBe(cores);
-});
-
-test.each([
-  ["9223372036854771712", null],
-  ["max\n", null],
-  ["536870912\n", 512],
-])("memory limit %j is %s MiB", (limit, mebibytes) => {
-  expect(parseMemoryLimitMb(limit)).toBe(mebibytes);
-});
 
 test("what is available counts, not what is free", () => {
   expect(parseAvailableMemoryMb("MemTotal: 8000 kB\nMemFree:  1024 kB\nMemAvailable:   4096 kB\n")).toBe(4);
   expect(() => parseAvailableMemoryMb("MemTotal: 8000 kB\n")).toThrow(/MemAvailable/);
 });
 
-test("controllers that share a line of /proc/self/cgroup share its path, and v2 has none to name", () => {
-  const paths = parseCgroupPaths("4:cpu,cpuacct:/a:b\n2:memory:/m\n0::/unified/x\n");
-  expect([...paths]).toEqual([
-    ["cpu", "/a:b"],
-    ["cpuacct", "/a:b"],
-    ["memory", "/m"],
-    ["", "/unified/x"],
-  ]);
-});
-
 test("this host has something on each axis but GPU memory; what is configured replaces what is measured", async () => {
   const directory = await mkdtemp(join(tmpdir(), "dsec-capacity-"));
   try {
-    const capacity = await measureCapacity(directory);
+    const groups = OwnGroups.find();
+    const capacity = await measureCapacity(directory, groups);
     for (const axis of AXES) {
       if (axis === "gpu_memory_mb") expect(capacity[axis]).toBe(0);
       else expect(capacity[axis], axis).toBeGreaterThan(0);
     }
     expect(await readdir(directory)).toEqual(["disk-iops"]);
     // The measurement of the disk is kept: two starts offer the same.
-    expect((await measureCapacity(directory)).disk_iops).toBe(capacity.disk_iops);
-    const configured = await measureCapacity(directory, { cpu_cores: 0.5, gpu_memory_mb: 8192 });
+    expect((await measureCapacity(directory, groups)).disk_iops).toBe(capacity.disk_iops);
+    const configured = await measureCapacity(directory, groups, { cpu_cores: 0.5, gpu_memory_mb: 8192 });
     expect(configured).toMatchObject({ cpu_millis: 500, gpu_memory_mb: 8192, pids: expect.any(Number) });
   } finally {
     await rm(directory, { recursive: true, force: true });

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { TaskRequest } from "#core/wire/tasks.ts";
-import { cpuGroupOf, throttledUs } from "#executor/trace/sandbox-cpu.ts";
+import { throttledUs } from "#executor/trace/sandbox-cpu.ts";
 import { Rig } from "#test/executor/executor-under-test.ts";
 import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
 import { readTrace } from "#test/support/trace-file.ts";
@@ -104,18 +104,7 @@ test("a tool in a sandbox of its own says what that one waited, and not the agen
   expect(end!.timing!.throttled_us).toBeGreaterThan(end!.duration_us / 10);
 });
 
-test("the group that counts a process's time is found on hosts of either version and of both", () => {
-  const v1 = "30 23 0:26 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct";
-  const set = "31 23 0:27 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset";
-  const v2 = "29 23 0:25 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw,nsdelegate";
-  const part = "29 23 0:25 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
-  const both = "4:cpuset:/b\n3:cpu,cpuacct:/dsec-1\n0::/";
-  expect(cpuGroupOf(both, [set, v2, v1].join("\n"))).toEqual({
-    ...{ path: "/sys/fs/cgroup/cpu,cpuacct/dsec-1", version: "v1" },
-  });
-  expect(cpuGroupOf("0::/dsec/1\n", v2)).toEqual({ path: "/sys/fs/cgroup/unified/dsec/1", version: "v2" });
-  expect(cpuGroupOf("0::/dsec/1\n", part)).toBeNull();
-  expect(cpuGroupOf("4:cpuset:/b\n", [set, v1].join("\n"))).toBeNull();
+test("a group's throttled time is read from either version", () => {
   expect(throttledUs("nr_periods 5\nnr_throttled 2\nthrottled_time 1500000\n")).toBe(1500);
   expect(throttledUs("usage_usec 9\nnr_throttled 2\nthrottled_usec 1500\n")).toBe(1500);
   expect(throttledUs("usage_usec 9\n")).toBeNull();

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { checkCgroups, checkFolder, checkKernel } from "#cli/doctor/host.ts";
 import { checkSandbox } from "#cli/doctor/sandbox.ts";
+import { OwnGroups } from "#executor/cgroups.ts";
 import { startLauncher } from "#native/index.ts";
 import {
   cgroupPrefixOf,
@@ -74,6 +75,9 @@ test("groups lie below the one that systemd has handed over, and its processes m
       expect(memberOf(sandbox.pid)).toBe(`${unit}/${cgroupPrefixOf(host.stateDirectory)}${sandbox.id}`);
       expect(memberOf(process.pid)).toBe(join(unit, "dsec-supervisor"));
       expect(readFileSync(join(unit, "cgroup.procs"), "utf8")).toBe("");
+      // The unit's limits hold for what was moved out of it.
+      writeFileSync(join(unit, "pids.max"), "3000");
+      expect(OwnGroups.find().pids()).toBeLessThan(3000);
       expect(words(join(unit, "cgroup.subtree_control"))).toEqual(
         expect.arrayContaining(["cpu", "io", "memory", "pids"]),
       );
