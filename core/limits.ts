@@ -207,8 +207,10 @@ export const LIMITS = {
   /** With less in the file system of its data folder an executor takes no task; what it offers leaves twice as much. */
   hostDiskFreeBytes: 512 * 1024 * 1024,
   hostInodesFree: 4_096,
+  /** What offers of memory leave at least; what a start finds leaves twice as much. */
+  hostMemoryFreeBytes: 128 * 1024 * 1024,
   /** How soon an executor without room looks again. */
-  hostDiskCheckEveryMs: 1_000,
+  hostRoomCheckEveryMs: 1_000,
 
   // lists and streams
   pageDefault: 50,

@@ -22,11 +22,14 @@ export class LauncherKeeper {
   readonly #closing = new AbortController();
   readonly #broken = Promise.withResolvers<never>();
   #launcher: Promise<Launcher>;
+  /** The one that was started last, also where it is lost. */
+  #latest: Launcher;
 
   private constructor(options: LauncherOptions, launcher: Launcher, onLost: (error: Error) => void) {
     this.#options = options;
     this.#onLost = onLost;
     this.#launcher = Promise.resolve(launcher);
+    this.#latest = launcher;
     this.#broken.promise.catch(() => {}); // also where nobody waits for it
     this.#watch(launcher, 1);
   }
@@ -42,6 +45,11 @@ export class LauncherKeeper {
 
   async launch(plan: LaunchPlan): Promise<Sandbox> {
     return (await this.#launcher).launch(plan);
+  }
+
+  /** Those of which something is left on the host. A lost launcher has none. */
+  get sandboxes(): Iterable<Sandbox> {
+    return this.#latest.sandboxes;
   }
 
   async close(): Promise<void> {
@@ -69,6 +77,7 @@ export class LauncherKeeper {
       await pause(backoffMs(tries), this.#closing.signal);
       try {
         const launcher = await startLauncher(this.#options);
+        this.#latest = launcher;
         this.#watch(launcher, tries);
         return launcher;
       } catch (cause) {

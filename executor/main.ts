@@ -1,12 +1,12 @@
 import type { DsecError } from "#core/errors.ts";
-import { type Axis, axisThatDoesNotFit, INSUFFICIENT, type Resources, WIRE_NAME } from "#core/resources.ts";
+import type { Resources } from "#core/resources.ts";
 import { toWire, type WireResources } from "#core/wire/common.ts";
 import type { EventsRequest, Lease } from "#core/wire/leases.ts";
 import { footprint } from "#core/wire/tasks.ts";
 import { ArtifactCache } from "./artifact-cache.ts";
 import { AttemptFolder } from "./attempt-folder.ts";
 import { watchCancellations } from "./cancellations.ts";
-import { measureCapacity, measureFree } from "./capacity.ts";
+import { measureCapacity } from "./capacity.ts";
 import { OwnGroups } from "./cgroups.ts";
 import { Channels } from "./channel/channels.ts";
 import { AgentServices } from "./channel/services.ts";
@@ -18,6 +18,7 @@ import { FailureReporter, type LogEvent } from "./failure-reporter.ts";
 import type { Fetch } from "./gateway-calls.ts";
 import { GatewayClient } from "./gateway-client.ts";
 import { imageNames, sendHeartbeats } from "./heartbeat.ts";
+import { HostRoom } from "./host-room.ts";
 import { type Identity, openIdentity } from "./identity.ts";
 import { hostViewDigest } from "./images/host-view.ts";
 import { ImageStore } from "./images/store.ts";
@@ -127,22 +128,9 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
     reporter.reached();
     log({ level: "info", message: `executor ${executorId} enrolled`, capacity: toWire(capacity) });
     return new RunningExecutor({
-      ...{
-        options,
-        executorId,
-        capacity,
-        groups,
-        identity,
-        images,
-        artifacts,
-        client,
-        host,
-        hostDigest,
-        launcher,
-        services,
-        collector,
-        trajectories,
-      },
+      ...{ options, executorId, capacity, identity, images, artifacts, client, host, hostDigest },
+      ...{ launcher, services, collector, trajectories },
+      room: new HostRoom(dataDirectory, groups, launcher),
       tracesDirectory: directories.traces,
       ...{ folders, places, enrol, reporter },
     });
@@ -161,7 +149,7 @@ type Made = {
   options: ExecutorOptions;
   executorId: string;
   capacity: Resources;
-  groups: OwnGroups;
+  room: HostRoom;
   identity: Identity;
   images: ImageStore;
   artifacts: ArtifactCache;
@@ -204,7 +192,7 @@ class RunningExecutor implements Executor {
     this.capacity = made.capacity;
     this.done = this.#ended.promise;
     this.done.catch(() => {}); // also where nobody waits for it
-    this.#ledger = new Ledger(made.capacity);
+    this.#ledger = new Ledger(made.capacity, () => made.room.forSandboxes());
     const onFailure = made.reporter.report;
     const signal = this.#closing.signal;
     const { client, images } = made;
@@ -228,7 +216,8 @@ class RunningExecutor implements Executor {
       leases,
       live: new LiveEvents((events) => this.#sendEvents(events)),
       trajectories: new LiveTrajectories(client, signal),
-      measureFree: () => measureFree(made.options.dataDirectory, made.groups),
+      measureFree: () => made.room.free(),
+      onShortage: (error) => this.#onShortage(error.message),
       closing: signal,
       onFailure,
       onEvent: (event) => made.options.onEvent?.(event),
@@ -340,18 +329,20 @@ class RunningExecutor implements Executor {
 
   async #run(held: ReturnType<Leases["add"]>): Promise<void> {
     const { lease, hold } = held;
-    const { log } = this.#made.options;
     const asked = footprint(lease.spec);
     this.#parts.onEvent({ type: "leased", taskId: lease.task_id, leaseId: lease.lease_id });
-    if (this.#state !== "running" || !this.#disk.hasRoom()) {
-      // Granted while pulling stopped, or while the disk filled: given back before anything was done under it.
-      await this.#parts.client.release(hold, this.#closing.signal).catch(this.#parts.onFailure);
-      return;
-    }
-    if (!this.#ledger.take(asked)) {
-      const axis = axisThatDoesNotFit(asked, this.#ledger.free()) ?? "cpu_millis";
-      const message = this.#doesNotFit(lease, axis, asked);
-      log({ level: "error", message });
+    const { client, onFailure } = this.#parts;
+    const giveBack = () => client.release(hold, this.#closing.signal).catch(onFailure);
+    // Granted while pulling stopped, or while the disk filled: given back before anything was done under it.
+    if (this.#state !== "running" || !this.#disk.hasRoom()) return giveBack();
+    const can = this.#ledger.take(asked);
+    if (can !== "taken") {
+      const message = `${this.#ledger.shortfall(asked)} (task ${lease.task_id}, executor ${this.executorId})`;
+      if (can === "short") {
+        this.#onShortage(message);
+        return giveBack();
+      }
+      this.#made.options.log({ level: "error", message });
       const options = { ...this.#parts, signal: this.#closing.signal };
       await failLease(hold, { message, evidence: null }, options).catch(this.#parts.onFailure);
       return;
@@ -370,10 +361,11 @@ class RunningExecutor implements Executor {
     };
   }
 
-  #doesNotFit(lease: Lease, axis: Axis, asked: Resources): string {
-    const free = toWire(this.#ledger.free());
-    const name = WIRE_NAME[axis] as keyof WireResources;
-    return `${INSUFFICIENT[axis]}: task ${lease.task_id} asks for ${name} ${toWire(asked)[name]}, executor ${this.executorId} has ${free[name]} left`;
+  /** What is offered next is what the host has now, and not at once: a lease that is given back comes again as soon. */
+  #onShortage(message: string): void {
+    this.#made.options.log({ level: "warn", message: `${message}; its lease is given back` });
+    this.#made.room.forget();
+    void this.#puller.rest();
   }
 
   async #sendEvents(events: EventsRequest["events"]): Promise<void> {

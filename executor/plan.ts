@@ -21,7 +21,7 @@ const MEBIBYTE = 1024 * 1024;
 
 /**
  * The plan of one attempt, as data. The resources are judged once more against what is free on this host now:
- * INSUFFICIENT_… here means that the host has less than it offered, and nothing has been created yet.
+ * INSUFFICIENT_… here means that the host has less than it offered, and nothing has been created yet: see `isInsufficient`.
  */
 export function planLaunch(
   lease: Lease,
@@ -44,7 +44,7 @@ export function planLaunch(
     throw new DsecError(
       INSUFFICIENT[axis],
       `task ${lease.task_id} asks for ${WIRE_NAME[axis]} ${asked[axis]}${axis === "cpu_millis" ? "m" : ""}, ` +
-        `but this host has only ${prepared.free[axis]} left; it is retried elsewhere`,
+        `but this host has only ${prepared.free[axis]} left`,
       { details: { axis: WIRE_NAME[axis], asked: asked[axis], free: prepared.free[axis] } },
     );
   }
@@ -72,6 +72,11 @@ export function planLaunch(
     },
     timeoutMs: spec.timeout_ms,
   };
+}
+
+/** Whether a plan was refused for want of resources. */
+export function isInsufficient(error: unknown): error is DsecError {
+  return error instanceof DsecError && Object.values(INSUFFICIENT).includes(error.code);
 }
 
 /** The task's own variables go before ours; `dsec-tool` is found whatever PATH it sets, and last. */

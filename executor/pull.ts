@@ -60,7 +60,11 @@ export class Puller {
       return;
     }
     const offer = this.#ledger.offer();
-    if (offer === null) return;
+    if (offer === null) {
+      // What others on the host use may be freed without anybody's saying so.
+      void this.#lookAgain();
+      return;
+    }
     const poll = this.#poll(offer).then(async (leases) => {
       this.#polls.delete(poll);
       // More tasks wait only where it brought as many as it may.
@@ -81,6 +85,12 @@ export class Puller {
     this.offer();
   }
 
+  /** Begins no new poll for a moment: the host has less than was offered, and what it has now is to be seen first. */
+  async rest(): Promise<void> {
+    await this.#wait(LIMITS.hostRoomCheckEveryMs);
+    this.offer();
+  }
+
   /** Ends all polls for good. A lease that was granted meanwhile is still handed to `onLease` before this resolves. */
   async stop(): Promise<void> {
     this.#state = "stopped";
@@ -91,7 +101,7 @@ export class Puller {
   async #lookAgain(): Promise<void> {
     if (this.#isLookingAgain) return;
     this.#isLookingAgain = true;
-    await pause(LIMITS.hostDiskCheckEveryMs, this.#stop.signal).catch(() => {});
+    await pause(LIMITS.hostRoomCheckEveryMs, this.#stop.signal).catch(() => {});
     this.#isLookingAgain = false;
     this.offer();
   }
@@ -117,9 +127,12 @@ export class Puller {
 
   async #backOff(error: unknown): Promise<void> {
     this.#onFailure(error);
+    await this.#wait(backoffMs(++this.#failures, isPassing(error) ? error : undefined));
+  }
+
+  async #wait(ms: number): Promise<void> {
     if (this.#state === "pulling") this.#state = "waiting";
-    const waitMs = backoffMs(++this.#failures, isPassing(error) ? error : undefined);
-    await pause(waitMs, this.#stop.signal).catch(() => {});
+    await pause(ms, this.#stop.signal).catch(() => {});
     if (this.#state === "waiting") this.#state = "pulling";
   }
 }

@@ -9,7 +9,6 @@ import type { Output, Stream } from "#core/wire/tasks.ts";
 import type { Launcher, LaunchPlan, Sandbox } from "#native/index.ts";
 import type { ArtifactCache } from "./artifact-cache.ts";
 import type { AttemptFolder } from "./attempt-folder.ts";
-import type { measureFree } from "./capacity.ts";
 import type { Channel, ChannelRecord } from "./channel/channel.ts";
 import type { Channels } from "./channel/channels.ts";
 import type { AgentServices } from "./channel/services.ts";
@@ -18,12 +17,13 @@ import { Egress } from "./egress/egress.ts";
 import { type Lived, wireText } from "./evidence.ts";
 import type { GatewayClient } from "./gateway-client.ts";
 import { compileGlob } from "./glob.ts";
+import type { Room } from "./host-room.ts";
 import { type HeldLease, stopOf } from "./leases.ts";
 import type { LiveEvents } from "./live-events.ts";
 import { outcomeOf } from "./outcome.ts";
 import { captureStream } from "./output-stream.ts";
 import type { Place } from "./place.ts";
-import { planLaunch } from "./plan.ts";
+import { isInsufficient, planLaunch } from "./plan.ts";
 import { givenFirst } from "./replay/fast-forward.ts";
 import type { Replay } from "./replay/replay.ts";
 import type { LiveTrajectories } from "./trace/live.ts";
@@ -38,8 +38,10 @@ export type SandboxParts = {
   channels: Channels;
   client: Pick<GatewayClient, "policy" | "earlierTrace">;
   services: Pick<AgentServices, "memory">;
-  /** what this host has free at this moment */
-  measureFree: () => ReturnType<typeof measureFree>;
+  /** what nobody uses on this host at this moment */
+  measureFree: () => Room;
+  /** hears that it was too little for a task that was granted, which is given back */
+  onShortage: (error: DsecError) => void;
   /** aborts when this executor ends, whatever is still to be delivered */
   closing: AbortSignal;
 };
@@ -131,6 +133,11 @@ export async function runInSandbox(
     await doors.egress.agent.close();
     return { ...ran, channel: await closed(channel!, ran.destroyed, parts.closing) };
   } catch (error) {
+    if (isInsufficient(error)) {
+      // Nothing has run, and another host may have more.
+      parts.onShortage(error);
+      held.stopped.abort("released");
+    }
     const stop = stopOf(held);
     if (channel === null || stop === "lost" || stop === "released") throw error;
     // Calls were perhaps made: the attempt's evidence must name them, however it ended.
@@ -255,7 +262,7 @@ async function allSettled<Parts extends readonly unknown[] | []>(parts: Parts) {
 }
 
 /** What the host has for one task now: on the axes the kernel tells at once; the ledger has judged the others. */
-function freeOnHost(asked: Resources, measured: ReturnType<typeof measureFree>): Resources {
+function freeOnHost(asked: Resources, measured: Room): Resources {
   const free = { ...asked, ...measured };
   return axisThatDoesNotFit(asked, free) === undefined ? asked : free;
 }

@@ -13,6 +13,7 @@ type Event =
   | { event: "failed"; code: ErrorCode; message: string }
   | ({ event: "launched"; sequence: number } & Launched)
   | { event: "refused"; sequence: number; code: ErrorCode; message: string }
+  | { event: "disk"; id: string; bytes: number }
   | { event: "ended"; id: string; end: SandboxEnd }
   | { event: "destroyed"; id: string; error: string | null };
 
@@ -77,6 +78,10 @@ export class Daemon implements Launcher {
     return promise;
   }
 
+  get sandboxes(): Iterable<Sandbox> {
+    return this.#sandboxes.values();
+  }
+
   async close(): Promise<void> {
     if (this.#state === "open") {
       this.#state = "closing";
@@ -120,6 +125,9 @@ export class Daemon implements Launcher {
         this.#launches.get(event.sequence)?.reject(new DsecError(event.code, event.message));
         this.#launches.delete(event.sequence);
         break;
+      case "disk":
+        this.#sandboxes.get(event.id)?.onDisk(event.bytes);
+        break;
       case "ended":
         this.#sandboxes.get(event.id)?.onEnded(event.end);
         break;
@@ -161,6 +169,7 @@ export class Daemon implements Launcher {
     this.#ready.reject(error);
     this.#rejectPending(error);
     for (const sandbox of this.#sandboxes.values()) sandbox.onLost(error);
+    this.#sandboxes.clear();
     for (const pending of this.#destroys.values()) pending.resolve();
     this.#destroys.clear();
     if (!wasAsked) this.#lost.resolve(error);

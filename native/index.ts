@@ -92,6 +92,8 @@ export type Sandbox = {
    * descriptors are the caller's to close; a `net.Server` that listens on one closes it with itself.
    */
   readonly listeners: readonly number[];
+  /** What its writable layer takes up, to a mebibyte, when that was last measured; at most its bound. */
+  readonly diskBytes: number;
   /** Resolves once every process of the sandbox is dead; the writable layer stays until `destroy`. */
   readonly ended: Promise<SandboxEnd>;
   /** Kills every process; `ended` says `killed`. No-op after the end. */
@@ -125,6 +127,8 @@ export type LauncherOptions = {
 
 export type Launcher = {
   launch(plan: LaunchPlan): Promise<Sandbox>;
+  /** Those that were launched and of which something is left on the host. */
+  readonly sandboxes: Iterable<Sandbox>;
   /** Rejects all that is pending and ends every sandbox, then the daemon. */
   close(): Promise<void>;
   /** Resolves when the daemon ended without being asked to. */

@@ -22,6 +22,7 @@ export class LaunchedSandbox implements Sandbox {
   readonly listeners: readonly number[];
   readonly ended: Promise<SandboxEnd>;
 
+  #diskBytes = 0;
   readonly #requests: SandboxRequests;
   readonly #end = Promise.withResolvers<SandboxEnd>();
   #state: "running" | "ended" | "destroyed" = "running";
@@ -43,6 +44,15 @@ export class LaunchedSandbox implements Sandbox {
     this.ended = this.#end.promise;
     // Whoever does not wait for the end must not be told of a lost launcher by a crash.
     this.ended.catch(() => {});
+  }
+
+  get diskBytes(): number {
+    return this.#diskBytes;
+  }
+
+  /** The launcher has measured the layer. */
+  onDisk(bytes: number): void {
+    this.#diskBytes = bytes;
   }
 
   /** The launcher says that every process is dead. */

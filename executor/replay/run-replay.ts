@@ -187,6 +187,7 @@ export async function runReplay(
       () => {},
       {
         ...{ channels, artifacts, closing: new AbortController().signal },
+        onShortage: () => {}, // the replay fails of it
         measureFree: () => measureFree(directory, OwnGroups.find()),
         launcher: {
           launch: async (plan) => {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <set>
@@ -30,6 +31,7 @@ constexpr int64_t kLinksMax = 1'000'000;
 // Even an empty file takes something that the disk has a limited number of.
 constexpr int64_t kInodeBytes = 4096;
 constexpr int64_t kLookEveryUs = 250'000;
+constexpr int64_t kToldBytes = 1 << 20;
 // A walk may take this part of the helper's time for one sandbox.
 constexpr int64_t kWalkShare = 20;
 // A layer that could not reach its bound at this speed is not looked at.
@@ -131,14 +133,19 @@ void add_held_by(const std::string& process, Tally& tally) {
 struct Watched {
   DiskBound bound;
   int64_t due_us;
+  int64_t told_bytes = 0;
 };
 
 void look(Watched& watched, int socket) {
   const int64_t started_us = now_us();
   const int64_t used = disk_bytes_used(watched.bound.folder, watched.bound.cgroup);
   const int64_t ended_us = now_us();
-  if (used > watched.bound.bytes) {
-    (void)send_message(socket, {{"id", watched.bound.id}});
+  const bool is_over = used > watched.bound.bytes;
+  if (is_over || std::abs(used - watched.told_bytes) >= kToldBytes) {
+    (void)send_message(socket, {{"id", watched.bound.id}, {"bytes", used}});
+    watched.told_bytes = used;
+  }
+  if (is_over) {
     watched.due_us = INT64_MAX;
     return;
   }

@@ -1,5 +1,5 @@
 // The bound on a sandbox's writable layer. No quota of the kernel fits every host (see docs/decisions/0002), so a helper
-// process measures the layers and names the ones that grew past their bound.
+// process measures the layers and tells how they grow.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct DiskBound {
   int64_t bytes = 0;
 };
 
-// The helper's work: until the launcher closes the socket, sends `{id}` once for a layer over its bound.
+// The helper's work: until the launcher closes the socket, sends `{id, bytes}` for a layer that has come to take up a
+// mebibyte more or less than was last told, or has passed its bound, which ends the looking at it.
 void watch_disks_until_closed(int socket);
 
 Result<void> send_disk_bound(int socket, const DiskBound& bound);

@@ -87,7 +87,7 @@ Result<void> Server::serve_once() {
     } else if (descriptor == sweeper_.get()) {
       TRY(on_swept());
     } else if (descriptor == disk_watch_.get()) {
-      TRY(on_disk_full());
+      TRY(on_disk_use());
     } else if (auto found = by_pidfd_.find(descriptor); found != by_pidfd_.end()) {
       TRY(on_death(sandboxes_.at(found->second)));
     }
@@ -223,11 +223,16 @@ void Server::tell(const Json& event, const std::vector<int>& descriptors) {
   if (!send_message(node_.get(), event, descriptors)) is_closing_ = true;
 }
 
-Result<void> Server::on_disk_full() {
+Result<void> Server::on_disk_use() {
   TRY_ASSIGN(message, receive_message(disk_watch_.get()));
   if (!message) return Error{"disk watch", "died", EPIPE};
   auto found = sandboxes_.find(message->body.at("id").get<std::string>());
-  if (found != sandboxes_.end()) found->second.kill(KillCause::kDiskFull);
+  if (found == sandboxes_.end()) return {};
+  Sandbox& sandbox = found->second;
+  const int64_t bytes = message->body.at("bytes");
+  if (bytes > sandbox.disk_bytes()) sandbox.kill(KillCause::kDiskFull);
+  // What was not measured to its end is past its bound, by nobody knows how much.
+  tell({{"event", "disk"}, {"id", sandbox.id()}, {"bytes", std::min(bytes, sandbox.disk_bytes())}});
   return {};
 }
 

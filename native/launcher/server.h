@@ -33,7 +33,7 @@ class Server {
   Result<void> destroy(const std::string& id);
   Result<void> on_death(Sandbox& sandbox);
   Result<void> on_swept();
-  Result<void> on_disk_full();
+  Result<void> on_disk_use();
   Result<void> sweep(const Sandbox& sandbox);
   Result<void> send_sweep_jobs();
   void tell(const nlohmann::json& event, const std::vector<int>& descriptors = {});

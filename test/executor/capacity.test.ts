@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { AXES, axisThatDoesNotFit, NO_RESOURCES, type Resources, subtract } from "#core/resources.ts";
+import { AXES, add, axisThatDoesNotFit, NO_RESOURCES, type Resources, subtract } from "#core/resources.ts";
 import { measureCapacity, parseAvailableMemoryMb } from "#executor/capacity.ts";
 import { OwnGroups } from "#executor/cgroups.ts";
 import { Ledger } from "#executor/ledger.ts";
@@ -34,7 +34,7 @@ test("this host has something on each axis but GPU memory; what is configured re
 
 const CAPACITY: Resources = { ...NO_RESOURCES, cpu_millis: 4000, memory_mb: 4096, pids: 1000, disk_mb: 1000 };
 
-test("however polls and attempts interleave, what is offered and taken never passes the capacity", () => {
+test("however polls and attempts interleave, what is offered and taken never passes the capacity, nor what the host has", () => {
   const asked = fc.record({
     cpu_millis: fc.integer({ min: 10, max: 4000 }),
     memory_mb: fc.integer({ min: 4, max: 4096 }),
@@ -52,27 +52,55 @@ test("however polls and attempts interleave, what is offered and taken never pas
       grants: fc.array(asked, { maxLength: 3 }),
     }),
     fc.record({ act: fc.constant("give" as const), at: fc.nat() }),
+    // Also above the capacity, which is then no more for it.
+    fc.record({
+      act: fc.constant("host" as const),
+      room: fc.record({
+        memory_mb: fc.integer({ min: 0, max: 8192 }),
+        disk_mb: fc.integer({ min: 0, max: 2000 }),
+      }),
+    }),
   );
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-      const ledger = new Ledger(CAPACITY);
+      let room = { memory_mb: 4096, disk_mb: 1000 };
+      const ledger = new Ledger(CAPACITY, () => room);
       const offers: Resources[] = [];
       const taken: Resources[] = [];
+      const left = () =>
+        most(NO_RESOURCES, taken.reduce(subtract, least(CAPACITY, { ...CAPACITY, ...room })));
       for (const action of steps) {
-        if (action.act === "offer") {
+        if (action.act === "host") room = action.room;
+        else if (action.act === "offer") {
           const offer = ledger.offer();
-          if (offer !== null) offers.push(offer);
+          if (offer === null) continue;
+          expect(axisThatDoesNotFit(offer, left())).toBeUndefined();
+          offers.push(offer);
         } else if (action.act === "answer" && offers.length > 0) {
           const [offer] = offers.splice(action.at % offers.length, 1);
           ledger.withdraw(offer!);
-          for (const grant of action.grants) if (ledger.take(grant)) taken.push(grant);
+          for (const grant of action.grants) {
+            const fits = axisThatDoesNotFit(grant, left()) === undefined;
+            const can = ledger.take(grant);
+            if (can === "taken") taken.push(grant);
+            // Of two faults that of the gateway is the graver.
+            if (can !== "excessive") expect(can).toBe(fits ? "taken" : "short");
+            else
+              expect(
+                axisThatDoesNotFit(grant, [...offers, ...taken].reduce(subtract, CAPACITY)),
+              ).toBeDefined();
+          }
         } else if (action.act === "give" && taken.length > 0) {
           ledger.give(taken.splice(action.at % taken.length, 1)[0]!);
         }
-        const left = [...offers, ...taken].reduce(subtract, CAPACITY);
-        expect(axisThatDoesNotFit(NO_RESOURCES, left)).toBeUndefined();
-        expect(ledger.free()).toEqual(taken.reduce(subtract, CAPACITY));
+        expect(axisThatDoesNotFit([...offers, ...taken].reduce(add, NO_RESOURCES), CAPACITY)).toBeUndefined();
+        expect(ledger.free()).toEqual(left());
       }
     }),
   );
 });
+
+const each = (a: Resources, b: Resources, of: (x: number, y: number) => number) =>
+  Object.fromEntries(AXES.map((axis) => [axis, of(a[axis], b[axis])])) as Resources;
+const least = (a: Resources, b: Resources) => each(a, b, Math.min);
+const most = (a: Resources, b: Resources) => each(a, b, Math.max);

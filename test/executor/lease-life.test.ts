@@ -320,6 +320,79 @@ test("an executor whose disk is full takes no task, says so, and goes on by itse
   }
 });
 
+test("an executor whose disk has become smaller than it was takes what still fits, and burns no try of the rest", async () => {
+  const data = join(rig.directory, "data");
+  await mkdir(data);
+  const tmpfs = (options: string) => execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", data]);
+  tmpfs("size=4g");
+  try {
+    const offered = { cpu_cores: 2, memory_mb: 1024, pids: 600, disk_mb: 3000 };
+    const executor = await rig.start({ capacity: offered });
+    await eventually(() => rig.requests.includes("POST /v1/leases"));
+    tmpfs("remount,size=900m");
+    // Granted to the poll that stands, which has offered more.
+    const large = await rig.submit({ command: ["true"], resources: { disk_mb: 1024 }, retries: 0 });
+    await eventually(() => rig.requests.filter((request) => request.endsWith("/release")).length > 0);
+    expect((await rig.sh("echo fits", { resources: { disk_mb: 64 } })).stdout.toString()).toBe("fits\n");
+    const released = rig.requests.filter((request) => request.endsWith("/release")).length;
+    expect((await rig.sh("echo fits", { resources: { disk_mb: 64 } })).task.attempts).toBe(1);
+    expect(await rig.get(large.id)).toMatchObject({ state: "queued", attempts: 0 });
+    expect(rig.requests.filter((request) => request.endsWith("/release"))).toHaveLength(released);
+    await eventually(async () => {
+      const { items } = await rig.client.ok<{ items: Executor[] }>("GET", "/v1/executors");
+      const { free, capacity } = items.find(({ id }) => id === executor.executorId)!;
+      return free.disk_mb > 0 && free.disk_mb <= 900 - 512 && capacity.disk_mb === offered.disk_mb;
+    });
+    tmpfs("remount,size=4g");
+    expect((await rig.finished(large.id)).task).toMatchObject({ state: "succeeded", attempts: 1 });
+    await executor.close();
+  } finally {
+    execFileSync("umount", ["-l", data]);
+  }
+});
+
+test("a task whose host has become too small for it while its inputs came is given back unburned", async () => {
+  const data = join(rig.directory, "data");
+  await mkdir(data);
+  const tmpfs = (options: string) => execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", data]);
+  tmpfs("size=4g");
+  const fetching = Promise.withResolvers<void>();
+  const shrunk = Promise.withResolvers<void>();
+  try {
+    const artifact = await rig.client.upload(Buffer.from("input"));
+    const executor = await rig.start({
+      fetch: async (request) => {
+        if (request.url.includes("/v1/artifacts/")) {
+          fetching.resolve();
+          await shrunk.promise;
+        }
+        return rig.fetch(request);
+      },
+    });
+    const { id } = await rig.submit({
+      command: ["cat", "/in"],
+      inputs: [{ artifact, mount_path: "/in" }],
+      resources: { disk_mb: 1024 },
+      retries: 0,
+    });
+    await fetching.promise;
+    tmpfs("remount,size=900m");
+    shrunk.resolve();
+    await eventually(() => rig.events.some(({ type }) => type === "released"));
+    // A poll that stood meanwhile may bring it once more.
+    await rig.until(id, ({ state, attempts }) => state === "queued" && attempts === 0);
+    expect(rig.logged.some(({ message }) => /only \d+ left; its lease is given back/.test(message))).toBe(
+      true,
+    );
+    tmpfs("remount,size=4g");
+    const { task, stdout } = await rig.finished(id);
+    expect([task.attempts, stdout.toString()]).toEqual([1, "input"]);
+    await executor.close();
+  } finally {
+    execFileSync("umount", ["-l", data]);
+  }
+});
+
 test("tasks that do not fit together run one after the other, and what was freed is offered at once", async () => {
   await rig.start({ capacity: { cpu_cores: 2, memory_mb: 1024, pids: 600, disk_mb: 4096 } });
   const finished = await Promise.all(
