@@ -30,7 +30,7 @@ import { watchObservations } from "./observations.ts";
 import { Places } from "./places.ts";
 import { Puller } from "./pull.ts";
 import { recoverAttempts } from "./recover.ts";
-import { renewLeases } from "./renew.ts";
+import { LEAST_LEFT_MS, renewLeases } from "./renew.ts";
 import { untilAnswered } from "./retry.ts";
 import { type AttemptEvent, type RunParts, runAttempt } from "./run.ts";
 import { Collector } from "./trace/collector.ts";
@@ -333,8 +333,10 @@ class RunningExecutor implements Executor {
     this.#parts.onEvent({ type: "leased", taskId: lease.task_id, leaseId: lease.lease_id });
     const { client, onFailure } = this.#parts;
     const giveBack = () => client.release(hold, this.#closing.signal).catch(onFailure);
-    // Granted while pulling stopped, or while the disk filled: given back before anything was done under it.
-    if (this.#state !== "running" || !this.#disk.hasRoom()) return giveBack();
+    const isLate = held.heldUntilMs - performance.now() < LEAST_LEFT_MS;
+    // Granted while pulling stopped or the disk filled, or so long ago that it may end before it is renewed: given back
+    // before anything was done under it.
+    if (this.#state !== "running" || !this.#disk.hasRoom() || isLate) return giveBack();
     const can = this.#ledger.take(asked);
     if (can !== "taken") {
       const message = `${this.#ledger.shortfall(asked)} (task ${lease.task_id}, executor ${this.executorId})`;

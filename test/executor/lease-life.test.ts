@@ -81,7 +81,7 @@ test("an executor that cannot renew in time kills its sandbox and writes nothing
       const response = await rig.fetch(request);
       if (!request.url.endsWith("/v1/leases") || !response.ok) return response;
       const { leases } = (await response.json()) as { leases: { ttl_ms: number }[] };
-      return Response.json({ leases: leases.map((lease) => ({ ...lease, ttl_ms: 1_500 })) });
+      return Response.json({ leases: leases.map((lease) => ({ ...lease, ttl_ms: 3_000 })) });
     },
   });
   const marker = "76543.2";
@@ -97,6 +97,22 @@ test("an executor that cannot renew in time kills its sandbox and writes nothing
     .slice(requestsBefore)
     .filter((request) => /complete|fail|blobs|events/.test(request));
   expect(later).toEqual([]);
+});
+
+test("a lease that comes too late to be kept is given back unburned, and runs when it comes in time", async () => {
+  let grants = 0;
+  await rig.start({
+    fetch: async (request) => {
+      const response = await rig.fetch(request);
+      if (!request.url.endsWith("/v1/leases") || !response.ok) return response;
+      const { leases } = (await response.json()) as { leases: { ttl_ms: number }[] };
+      const isFirst = leases.length > 0 && grants++ === 0;
+      return Response.json({ leases: isFirst ? leases.map((lease) => ({ ...lease, ttl_ms: 500 })) : leases });
+    },
+  });
+  const { task } = await rig.sh("sleep 1", { retries: 0 });
+  expect(task).toMatchObject({ state: "succeeded", attempts: 1, fence: 2 });
+  expect(rig.events.filter(({ type }) => type === "running")).toHaveLength(1);
 });
 
 test("a gateway that is away for five seconds while a task ends still gets all of its result", async () => {
