@@ -3,9 +3,8 @@ import type { Hold, Lease } from "#core/wire/leases.ts";
 /** Why an attempt is ended from outside: its client, the loss of its lease, or this executor's own shutdown. */
 export type Stop = "cancelled" | "lost" | "released";
 
-/** A lease that this executor holds, with the time it is sure of. */
-export type HeldLease = {
-  lease: Lease;
+/** A hold of this executor, with the time it is sure of. */
+export type Held = {
   hold: Hold;
   /** on the monotonic clock; counted from before the gateway was asked, so it is early rather than late */
   heldUntilMs: number;
@@ -13,23 +12,27 @@ export type HeldLease = {
   stopped: AbortController;
 };
 
+/** A lease whose attempt runs in this life. */
+export type HeldLease = Held & { lease: Lease };
+
 /**
  * The leases held by this executor. Whether one is still held is judged at the moment of asking on the monotonic
  * clock: a process that was suspended finds its leases gone before any timer of its own has run.
  */
 export class Leases {
-  readonly #held = new Map<string, HeldLease>();
+  readonly #held = new Map<string, Held>();
 
   /** @param askedAtMs monotonic time before the request that granted it was sent */
   add(lease: Lease, askedAtMs: number): HeldLease {
-    const held: HeldLease = {
-      lease,
-      hold: { lease_id: lease.lease_id, fence: lease.fence },
-      heldUntilMs: askedAtMs + lease.ttl_ms,
-      stopped: new AbortController(),
-    };
-    this.#held.set(lease.lease_id, held);
+    const { lease_id, fence, ttl_ms: ttlMs } = lease;
+    const held = { lease, ...heldSince({ lease_id, fence }, ttlMs, askedAtMs) };
+    this.#held.set(lease_id, held);
     return held;
+  }
+
+  /** What an earlier life of this executor held and this one answers for. */
+  addRecovered(hold: Hold, ttlMs: number, askedAtMs: number): void {
+    this.#held.set(hold.lease_id, heldSince(hold, ttlMs, askedAtMs));
   }
 
   /** True while writes for the lease may be made. The gateway judges again by the database's clock. */
@@ -56,11 +59,11 @@ export class Leases {
     this.#held.delete(leaseId);
   }
 
-  get(leaseId: string): HeldLease | undefined {
+  get(leaseId: string): Held | undefined {
     return this.#held.get(leaseId);
   }
 
-  all(): HeldLease[] {
+  all(): Held[] {
     return [...this.#held.values()];
   }
 
@@ -69,6 +72,10 @@ export class Leases {
   }
 }
 
-export function stopOf(held: HeldLease): Stop | null {
+function heldSince(hold: Hold, ttlMs: number, askedAtMs: number): Held {
+  return { hold, heldUntilMs: askedAtMs + ttlMs, stopped: new AbortController() };
+}
+
+export function stopOf(held: Held): Stop | null {
   return held.stopped.signal.aborted ? (held.stopped.signal.reason as Stop) : null;
 }

@@ -243,11 +243,13 @@ class RunningExecutor implements Executor {
         ...{ client, ledger: this.#ledger, leases, images, signal, hasRoom: () => this.#disk.hasRoom() },
         ...{ onDraining, enrolAgain: made.enrol, onFailure },
       }),
-      recoverAttempts({
-        ...{ folders: made.folders, trajectories: made.trajectories, collector: made.collector },
-        ...{ client, signal, onFailure },
-      }),
     ]);
+    // Waited for as attempts are: a drain is not to cut an upload off.
+    const recovery = recoverAttempts({
+      ...{ folders: made.folders, trajectories: made.trajectories, collector: made.collector },
+      ...{ client, leases, signal, onFailure },
+    }).finally(() => this.#attempts.delete(recovery));
+    this.#attempts.add(recovery);
     for (const broken of [made.launcher.broken, made.collector.broken]) {
       broken.catch((error: DsecError) => {
         made.options.log({ level: "error", message: error.message });

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { newId } from "#core/ids.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import { AttemptFolder } from "#executor/attempt-folder.ts";
+import { Leases } from "#executor/leases.ts";
 import { recoverAttempts } from "#executor/recover.ts";
 import { emptyResult } from "#executor/run.ts";
 
@@ -71,10 +72,12 @@ test("an executor that is killed while it removes a delivered attempt finds none
     }
     // what is on its way out is removed by the next life, and nobody is told of it again
     const nobody = () => Promise.reject(new Error("nothing is to be told"));
-    const client = { putBlob: nobody, complete: nobody, fail: nobody, sendTrajectory: nobody };
+    const client = {
+      ...{ renew: nobody, putBlob: nobody, complete: nobody, fail: nobody, sendTrajectory: nobody },
+    };
     const failures: unknown[] = [];
     await recoverAttempts({
-      ...{ folders: left, trajectories: [], client },
+      ...{ folders: left, trajectories: [], leases: new Leases(), client },
       ...{ collector: { sealLeft: nobody }, signal: new AbortController().signal },
       onFailure: (error) => failures.push(error),
     });
@@ -99,10 +102,14 @@ test("a finished attempt whose trace is gone is told as failed, and its folder d
   const nobody = () => Promise.reject(new Error("nothing else is to be told"));
   const fail = async (leaseId: string, { message }: { message: string }) =>
     void told.push([leaseId, message]);
+  const renew = async () => ({
+    leases: [{ state: "held" as const, lease_id: hold.lease_id, ttl_ms: 30_000, cancel_requested: false }],
+    draining: false,
+  });
   const failures: unknown[] = [];
   await recoverAttempts({
-    ...{ folders: [folder], trajectories: [], collector: { sealLeft: nobody } },
-    ...{ client: { putBlob: nobody, complete: nobody, fail, sendTrajectory: nobody } },
+    ...{ folders: [folder], trajectories: [], leases: new Leases(), collector: { sealLeft: nobody } },
+    ...{ client: { renew, putBlob: nobody, complete: nobody, fail, sendTrajectory: nobody } },
     ...{ signal: new AbortController().signal, onFailure: (error) => failures.push(error) },
   });
   expect(told).toEqual([[hold.lease_id, expect.stringMatching(/^what the attempt left cannot be read: /)]]);

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { SignJWT } from "jose";
 import { newId } from "#core/ids.ts";
 import { jsonDigest, sha256 } from "#core/json.ts";
+import { LIMITS } from "#core/limits.ts";
 import type { Evidence } from "#core/wire/attestations.ts";
 import type { WireResources } from "#core/wire/common.ts";
 import type { Scope } from "#core/wire/keys.ts";
@@ -40,12 +41,14 @@ export async function openTestGateway(
     rateRequestsPerS?: number;
     rateBurst?: number;
     privateNetworks?: string[];
+    /** LIMITS.leaseTtlMs unless given */
+    leaseTtlMs?: number;
     parts?: Pick<GatewayPorts, "upstream" | "secretCipher">;
   } = {},
 ) {
   const { sql, wake } = await openPglite(null);
   const directory = await mkdtemp(join(tmpdir(), "dsec-gateway-test-"));
-  const store = createStore({ sql, wake });
+  const store = createStore({ sql, wake, leaseTtlMs: options.leaseTtlMs ?? LIMITS.leaseTtlMs });
   const logged: Parameters<GatewayPorts["log"]>[0][] = [];
   const clock = { nowMs: Date.now() };
   const ports: GatewayPorts = {
