@@ -190,14 +190,17 @@ export function collect(value: string, previous: string[] = []): string[] {
   return [...previous, value];
 }
 
-/** The first SIGINT or SIGTERM asks to end in order; the second ends at once. */
-export function onStopSignal(stop: (signal: "SIGINT" | "SIGTERM") => void): () => void {
-  let asked = false;
+/**
+ * Each SIGINT or SIGTERM takes the next of the steps, the first of which asks to end in order. One more than there are
+ * steps ends the process at once. Returns what stops listening.
+ */
+export function onStopSignal(...steps: ((signal: "SIGINT" | "SIGTERM") => void)[]): () => void {
+  const left = [...steps];
   const listeners = (["SIGINT", "SIGTERM"] as const).map((signal) => {
     const listener = () => {
-      if (asked) process.exit(signal === "SIGINT" ? 130 : 143);
-      asked = true;
-      stop(signal);
+      const step = left.shift();
+      if (step === undefined) process.exit(signal === "SIGINT" ? 130 : 143);
+      step(signal);
     };
     process.on(signal, listener);
     return [signal, listener] as const;

@@ -1,6 +1,6 @@
 import { DsecError } from "#core/errors.ts";
 import { WIRE_NAME } from "#core/resources.ts";
-import { type Executor, startExecutor } from "#executor/main.ts";
+import { type Executor, type ExecutorOptions, startExecutor } from "#executor/main.ts";
 import { makeDataFolder } from "../data-folder.ts";
 import { jsonLog, plainLog } from "../log.ts";
 import { requireRoot } from "../privilege.ts";
@@ -50,8 +50,8 @@ export function define(command: Command): void {
   command.addHelpText(
     "after",
     "\nNeeds root: it makes namespaces, mounts and cgroups (see dsec doctor). The first SIGTERM or Ctrl-C drains: what\n" +
-      "runs may finish; the second ends at once. A token or password on the command line can be seen by every user of the\n" +
-      "host; the environment cannot.",
+      "runs may finish; the second ends it and gives its tasks back unburned; the third waits for nothing. A token or\n" +
+      "password on the command line can be seen by every user of the host; the environment cannot.",
   );
 }
 
@@ -64,25 +64,46 @@ async function execute(options: Options): Promise<void> {
   }
   requireRoot();
   const folder = makeDataFolder(options.data);
-  const starting = new AbortController();
-  let executor: Executor | undefined;
-  const stopListening = onStopSignal((signal) => {
-    note(executor ? `${signal}: draining; once more ends at once` : `${signal}: giving up the start`);
-    starting.abort();
-    void executor?.drain();
+  const executor = await startedExecutor({
+    gatewayUrl: options.gateway,
+    token: options.token,
+    dataDirectory: folder.executor,
+    capacity: Object.fromEntries(options.offer ?? []),
+    redisUrl: options.memoryRedis,
+    log: options.logJson ? jsonLog() : plainLog(),
   });
+  // How it ended, `done` says.
+  const ending = (end: Promise<void>) => void end.catch(() => {});
+  const stopListening = onStopSignal(
+    (signal) => {
+      note(`${signal}: draining; once more ends at once and gives the leases back`);
+      ending(executor.drain());
+    },
+    (signal) => {
+      note(`${signal}: giving the leases back; once more waits for nothing`);
+      ending(executor.close());
+    },
+  );
   try {
-    executor = await startExecutor({
-      gatewayUrl: options.gateway,
-      token: options.token,
-      dataDirectory: folder.executor,
-      capacity: Object.fromEntries(options.offer ?? []),
-      redisUrl: options.memoryRedis,
-      log: options.logJson ? jsonLog() : plainLog(),
-      signal: starting.signal,
-    });
     note(`executor ${executor.executorId} pulls from ${options.gateway}`);
     await executor.done;
+  } finally {
+    stopListening();
+  }
+}
+
+/** Rejects where a signal comes first: then the start is given up, and what has started by then is closed. */
+async function startedExecutor(options: Omit<ExecutorOptions, "signal">): Promise<Executor> {
+  const givingUp = new AbortController();
+  const stopListening = onStopSignal((signal) => {
+    note(`${signal}: giving up the start`);
+    givingUp.abort();
+  });
+  try {
+    const executor = await startExecutor({ ...options, signal: givingUp.signal });
+    if (!givingUp.signal.aborted) return executor;
+    await executor.close();
+    throw givingUp.signal.reason;
   } finally {
     stopListening();
   }

@@ -36,7 +36,7 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const child of children.splice(0)) {
     child.kill("SIGCONT");
-    // The first asks it to drain, the next one to end at once: either way nothing of its sandboxes stays.
+    // The first asks it to drain, the others to end sooner: whichever it is, nothing of its sandboxes stays.
     while (child.exitCode === null && child.signalCode === null) {
       child.kill("SIGTERM");
       await sleep(100);
@@ -47,10 +47,10 @@ afterEach(async () => {
 });
 
 /** `dsec executor` over the data folder; resolves once it pulls. */
-async function startProcess(): Promise<{ child: ChildProcess; executorId: string }> {
+async function startProcess(gatewayUrl = server.url): Promise<{ child: ChildProcess; executorId: string }> {
   const child = spawn(
     process.execPath,
-    ["cli/main.ts", "executor", "--gateway", server.url, "--data", data],
+    ["cli/main.ts", "executor", "--gateway", gatewayUrl, "--data", data],
     {
       env: { ...process.env, DSEC_TOKEN: rig.token },
       stdio: ["ignore", "ignore", "pipe"],
@@ -205,4 +205,43 @@ test("a SIGTERM to every process of the executor drains as well", async () => {
   const { task, stdout } = await rig.finished(id);
   expect([task.state, stdout.toString()]).toEqual(["succeeded", "begun\nended\n"]);
   expect(await processesWith(join(data, "executor"))).toEqual([]);
+});
+
+/** Sends SIGTERM and waits until the executor says that it has heard it. */
+async function terminate(child: ChildProcess, answer: RegExp): Promise<void> {
+  let said = "";
+  const listener = (chunk: Buffer) => {
+    said += chunk;
+  };
+  child.stderr!.on("data", listener);
+  child.kill("SIGTERM");
+  await eventually(() => answer.test(said));
+  child.stderr!.off("data", listener);
+}
+
+test("the second SIGTERM ends what runs and gives it back unburned", async () => {
+  const { child } = await startProcess();
+  const marker = "65432.3";
+  const { id } = await rig.submit({ command: ["sh", "-c", `echo begun; sleep ${marker}`], retries: 0 });
+  await eventually(() => outputBegan(id));
+  const exit = once(child, "exit");
+  await terminate(child, /SIGTERM: draining/);
+  child.kill("SIGTERM");
+  expect(await exit).toEqual([0, null]);
+  expect(await rig.get(id)).toMatchObject({ state: "queued", attempts: 0 });
+  expect(await processesOf(`sleep ${marker}`)).toEqual([]);
+  expect(await processesWith(join(data, "executor"))).toEqual([]);
+});
+
+test("the third SIGTERM does not wait for a gateway that is away", async () => {
+  const own = await startGateway({ ports: gateway.ports, host: "127.0.0.1", port: 0 });
+  const { child } = await startProcess(own.url);
+  const { id } = await rig.submit({ command: ["sh", "-c", "echo begun; sleep 600"] });
+  await eventually(() => outputBegan(id));
+  await own.close();
+  const exit = once(child, "exit");
+  await terminate(child, /SIGTERM: draining/);
+  await terminate(child, /SIGTERM: giving the leases back/);
+  child.kill("SIGTERM");
+  expect(await exit).toEqual([143, null]);
 });
