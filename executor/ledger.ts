@@ -40,9 +40,9 @@ export class Ledger {
     return rest;
   }
 
-  /** True where the offer is everything there is, so that nothing can be freed while it stands. */
+  /** True where the offer is everything there is: no attempt has taken any, so that none is freed while it stands. */
   isWhole(offer: Resources): boolean {
-    return AXES.every((axis) => offer[axis] === this.capacity[axis]);
+    return AXES.every((axis) => this.#taken[axis] === 0 && this.#offered[axis] === offer[axis]);
   }
 
   withdraw(offer: Resources): void {

@@ -79,7 +79,11 @@ test.each([0, 12_000, 19_500, 24_900])("a lease that a poll brings after %i ms i
   let held: HeldLease | null = null;
   const puller = new Puller({
     client: { acquire },
-    ...{ ledger: new Ledger(CAPACITY), hasRoom: () => true, onFailure: (error) => failures.push(error) },
+    ...{
+      ledger: new Ledger(CAPACITY, () => CAPACITY),
+      hasRoom: () => true,
+      onFailure: (error) => failures.push(error),
+    },
     onLease: (lease, askedAtMs) => {
       held = leases.add(lease, askedAtMs);
     },
