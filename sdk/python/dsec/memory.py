@@ -352,3 +352,12 @@ def _check_all():
 
 
 atexit.register(_check_all)
+
+
+def _start_in_child():
+    for memory in list(_memories):
+        # A thread of the parent may have held it in a call.
+        memory._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_start_in_child)

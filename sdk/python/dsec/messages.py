@@ -46,7 +46,9 @@ class Channel:
         """What this sandbox has not acknowledged, oldest first; waits so many seconds for a first message. Until they
         are acknowledged, the same messages come again; `after` asks for later ones all the same."""
         query = {"after": after, "limit": limit, "wait_ms": min(int(wait_s * 1000), _LONGEST_WAIT_MS)}
-        return [Message(item) for item in load(self._client.request("GET", self._path, query=query).body)["items"]]
+        with self._client.apart() as client:
+            answer = client.request("GET", self._path, query=query)
+        return [Message(item) for item in load(answer.body)["items"]]
 
     def acknowledge(self, message):
         """Says that this message and all before it have been dealt with."""

@@ -6,6 +6,7 @@ import os
 import select
 import socket
 import threading
+import weakref
 from urllib.parse import quote, urlencode
 
 from dsec.errors import Conflict, DsecError, Unreachable, ValueRefused
@@ -26,7 +27,7 @@ class Response:
 
 
 class Client:
-    """One kept connection. Threads take turns; a forked child opens its own.
+    """One kept connection. Threads take turns; a forked child opens its own, whatever the threads of its parent do.
 
     The socket's path is `path`, or the environment's DSEC_SOCKET, or /run/dsec/tool.sock. `timeout_s` bounds each
     silence of the other side, not the whole call.
@@ -36,8 +37,8 @@ class Client:
         self._path = path or os.environ.get("DSEC_SOCKET") or DEFAULT_SOCKET
         self._timeout_s = timeout_s
         self._connection = None
-        self._pid = None
         self._lock = threading.Lock()
+        _clients.add(self)
 
     def request(self, method, path, body=None, headers=None, query=None):
         """Sends one request and returns its Response; raises DsecError for an answer of 400 and above.
@@ -57,6 +58,16 @@ class Client:
     def close(self):
         with self._lock:
             self._drop()
+
+    def apart(self):
+        """Another client of the same socket, for a call that waits so long that others must not wait with it."""
+        return Client(self._path, self._timeout_s)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def _exchange(self, method, path, body, headers):
         connection = self._connected()
@@ -80,10 +91,6 @@ class Client:
         return answer.status, answered, content
 
     def _connected(self):
-        if self._pid != os.getpid():
-            # The parent goes on using its connection; only our descriptor of it is closed.
-            self._drop()
-            self._pid = os.getpid()
         if self._connection is not None and _ended(self._connection.sock):
             self._drop()
         if self._connection is None:
@@ -94,6 +101,16 @@ class Client:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _start_in_child(self):
+        # A thread that is not here may have held the lock.
+        self._lock = threading.Lock()
+        connection, self._connection = self._connection, None
+        sock = None if connection is None else connection.sock
+        if sock is not None and sock.fileno() >= 0:
+            # The parent goes on using its connection; only our descriptor of it is closed, and what that thread was
+            # reading is not touched, for it may be locked as well.
+            os.close(sock.detach())
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -138,6 +155,16 @@ def _refusal(status, content):
         return Conflict(code, message, **rest)
     return DsecError(code, message, **rest)
 
+
+_clients = weakref.WeakSet()
+
+
+def _start_in_child():
+    for client in list(_clients):
+        client._start_in_child()
+
+
+os.register_at_fork(after_in_child=_start_in_child)
 
 _default = None
 

@@ -10,7 +10,10 @@ import math
 import os
 import pickle
 import random
+import signal
+import socket
 import sys
+import tempfile
 import threading
 import unittest
 import warnings
@@ -37,6 +40,39 @@ class MemoryTest(unittest.TestCase):
             return json.loads(client.request("GET", "/v1/memory/" + tools.segment(key)).body)
         finally:
             client.close()
+
+
+class SlowServer:
+    """Takes one request, says so by `asked`, and answers it with no messages once `answer` is set."""
+
+    def __init__(self, test):
+        folder = tempfile.TemporaryDirectory()
+        test.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "slow.sock")
+        self.asked = threading.Event()
+        self.answer = threading.Event()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(self.path)
+        self._listener.listen()
+        self._serving = threading.Thread(target=self._serve)
+
+    def __enter__(self):
+        self._serving.start()
+        return self
+
+    def __exit__(self, *_):
+        self.answer.set()
+        self._serving.join()
+        self._listener.close()
+
+    def _serve(self):
+        connection, _ = self._listener.accept()
+        with connection:
+            connection.recv(65_536)
+            self.asked.set()
+            self.answer.wait()
+            body = b'{"items":[]}'
+            connection.sendall(b"HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
 
 class Values(MemoryTest):
@@ -453,6 +489,52 @@ class Connection(MemoryTest):
                 os._exit(0)
         os.waitpid(child, 0)
         self.assertEqual(self.memory["child"], child)
+
+    def test_a_child_that_is_forked_while_another_thread_is_in_a_call_waits_for_nothing(self):
+        with SlowServer(self) as server:
+            client = tools.Client(server.path)
+            memory = Memory(client=client)
+            call = threading.Thread(target=lambda: memory["slow"])
+            call.start()
+            server.asked.wait()
+            child = os.fork()
+            if child == 0:
+                try:
+                    memory._client._path = os.environ["DSEC_SOCKET"]
+                    memory["child"] = "reached"
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            self.assertEqual(self.end_of(child), 0)
+            server.answer.set()
+            call.join()
+            client.close()
+        self.assertEqual(self.memory["child"], "reached")
+
+    def test_no_call_waits_behind_one_that_waits_for_a_message(self):
+        with SlowServer(self) as server:
+            client = tools.Client(server.path)
+            waiting = threading.Thread(target=lambda: Channel("silence", client=client).receive(wait_s=25))
+            waiting.start()
+            server.asked.wait()
+            client._path = os.environ["DSEC_SOCKET"]
+            writing = threading.Thread(target=lambda: Memory(client=client).set("meanwhile", 1))
+            writing.start()
+            writing.join(20)
+            self.assertFalse(writing.is_alive())
+            self.assertTrue(waiting.is_alive())
+            server.answer.set()
+            waiting.join()
+            client.close()
+        self.assertEqual(self.memory["meanwhile"], 1)
+
+    def end_of(self, child):
+        """The exit code of a child, which must not hang; -9 where it did."""
+        ended = threading.Timer(20, os.kill, (child, signal.SIGKILL))
+        ended.start()
+        _, status = os.waitpid(child, 0)
+        ended.cancel()
+        return os.waitstatus_to_exitcode(status)
 
     def test_without_a_socket_the_error_says_where_it_looked(self):
         client = tools.Client("/nonexistent/dsec.sock")
