@@ -1,12 +1,11 @@
 /** The options by which `dsec run` and `dsec task submit` describe a task. */
-import { createReadStream, lstatSync, readFileSync } from "node:fs";
-import { Readable } from "node:stream";
 import { type Command, Option } from "commander";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
 import { TRACE_LEVELS } from "#core/wire/trace.ts";
 import type { Client } from "#sdk/client.ts";
+import { fileStream, readStandardInput } from "./given-file.ts";
 import { collect, usageError, wholeNumber } from "./program.ts";
 import { withSandboxConfig } from "./sandbox-config.ts";
 
@@ -106,7 +105,7 @@ export async function taskRequest(
     ...(options.retries === undefined ? {} : { retries: options.retries }),
     ...(options.nonce === undefined ? {} : { nonce: options.nonce }),
     ...(options.trace === undefined ? {} : { trace: { level: options.trace } }),
-    ...(options.stdin ? { stdin: readStdin() } : {}),
+    ...(options.stdin ? { stdin: await standardInputText() } : {}),
   };
   return options.config === undefined ? request : withSandboxConfig(request, options.config);
 }
@@ -118,30 +117,11 @@ function inputPlace(given: string): { file: string; mountPath: string } {
   return { file: given, mountPath: `${INPUT_FOLDER}/${given.split("/").at(-1)}` };
 }
 
-/** A file as the content of an artifact. @param named as it is named to us, for messages */
-export function fileStream(file: string, named: string): Uint8Array | ReadableStream<Uint8Array> {
-  const found = lstatSync(file, { throwIfNoEntry: false });
-  if (!found) throw new DsecError("NOT_FOUND", `${named}: no such file`);
-  if (found.isDirectory()) throw usageError(`${named} is a folder; pack it: tar -cf ${file}.tar ${file}`);
-  if (found.size > LIMITS.artifactBytes) {
-    throw new DsecError(
-      "BODY_TOO_LARGE",
-      `${named} has ${found.size} bytes; at most ${LIMITS.artifactBytes} may be sent`,
-    );
-  }
-  // small files can be sent again when an answer is lost; large ones are not held in memory for that
-  if (found.size <= LIMITS.requestBodyBytes) return readFileSync(file);
-  return Readable.toWeb(createReadStream(file)) as ReadableStream<Uint8Array>;
-}
-
-function readStdin(): string {
-  const bytes = readFileSync(0);
-  if (bytes.length > LIMITS.stdinBytes) {
-    throw new DsecError(
-      "BODY_TOO_LARGE",
-      `standard input has ${bytes.length} bytes; at most ${LIMITS.stdinBytes} go with --stdin: pass a file with --input`,
-    );
-  }
+async function standardInputText(): Promise<string> {
+  const bytes = await readStandardInput(
+    LIMITS.stdinBytes,
+    "no more go with --stdin: pass a file with --input",
+  );
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (cause) {

@@ -8,9 +8,9 @@ import { continuationOf } from "#executor/replay/continuation.ts";
 import { livePointOf } from "#executor/replay/live-point.ts";
 import type { Recording } from "#executor/replay/recording.ts";
 import type { Client } from "#sdk/client.ts";
+import { fileStream } from "./given-file.ts";
 import { EXIT, note, printJson } from "./program.ts";
 import { explainEnd, followTask, withStreams } from "./task-follow.ts";
-import { fileStream } from "./task-options.ts";
 
 export type ContinuationOptions = {
   image?: string;

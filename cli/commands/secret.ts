@@ -1,5 +1,6 @@
-import { readFileSync } from "node:fs";
+import { LIMITS } from "#core/limits.ts";
 import { type ConnectionOptions, connect } from "../connection.ts";
+import { readStandardInput } from "../given-file.ts";
 import { type Command, collect, examples, nestedIn, note, printJson, usageError } from "../program.ts";
 import { printTable } from "../terminal.ts";
 
@@ -33,7 +34,10 @@ async function put(name: string, options: Common & { host: string[] }): Promise<
   if (process.stdin.isTTY)
     throw usageError("the value is read from standard input: pipe it in or name a file with <");
   // A file's or echo's last line end is not part of a header's value.
-  const value = readFileSync(0, "utf8").replace(/\r?\n$/, "");
+  const given = await readStandardInput(LIMITS.secretChars + 2, "a header's value is no longer than that");
+  const value = Buffer.from(given)
+    .toString("utf8")
+    .replace(/\r?\n$/, "");
   const secret = await (await connect(options)).secrets.put({ name, value, hosts: options.host });
   if (options.json) printJson(secret);
   else note(`secret ${secret.name} may go to ${secret.hosts.join(", ")}`);

@@ -1,9 +1,23 @@
-import { closeSync, mkdtempSync, openSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import {
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
 import { Command, type Define } from "#cli/program.ts";
-import { dsec } from "./dsec.ts";
+import { LIMITS } from "#core/limits.ts";
+import { DSEC, dsec } from "./dsec.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "dsec-cli-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -101,6 +115,43 @@ test("a failure names its code and the way out, and is JSON where a program list
   expect(JSON.parse(misspelt.stdout.toString())).toEqual({
     error: { code: "CONFIG_INVALID", message: expect.stringContaining("unknown option '--jsn'") },
   });
+});
+
+test("files and pipes that cannot be given are refused by name", async () => {
+  const own = mkdtempSync(join(tmpdir(), "dsec-given-"));
+  const at = (name: string) => join(own, name);
+  mkdirSync(at("packed"));
+  symlinkSync("packed", at("to-a-folder"));
+  symlinkSync("nowhere", at("to-nothing"));
+  symlinkSync("loop", at("loop"));
+  writeFileSync(at("sparse"), "");
+  truncateSync(at("sparse"), LIMITS.artifactBytes + 1);
+  symlinkSync("sparse", at("to-a-large-one"));
+  const input = (file: string) => `'${DSEC}' task submit --input ${file} -- true`;
+  const standard = `'${DSEC}' task submit --stdin -- true`;
+  const secret = `'${DSEC}' secret put TOKEN --host api.test`;
+  const given: [line: string, says: RegExp][] = [
+    [input("to-a-folder"), /^error CONFIG_INVALID: --input to-a-folder is a folder; pack it/],
+    [input("to-nothing"), /^error NOT_FOUND: --input to-nothing: no such file/],
+    [input("loop"), /^error NOT_FOUND: --input loop: it cannot be read: ELOOP/],
+    [input("to-a-large-one"), /^error BODY_TOO_LARGE: --input to-a-large-one has \d+ bytes/],
+    [`${standard} <packed`, /^error CONFIG_INVALID: standard input is a folder/],
+    [`${standard} </dev/zero`, /^error BODY_TOO_LARGE: standard input has more than/],
+    [`yes | ${standard}`, /^error BODY_TOO_LARGE: standard input has more than/],
+    [`yes | ${secret}`, /^error BODY_TOO_LARGE: standard input has more than/],
+    // and what comes late is waited for
+    [`{ sleep 1; echo value; } | ${secret}`, /^error GATEWAY_UNREACHABLE/],
+  ];
+  const env = { ...process.env, DSEC_GATEWAY: "http://127.0.0.1:1", DSEC_API_KEY: `dsk_${"0".repeat(43)}` };
+  for (const [line, says] of given) {
+    const ended = await promisify(execFile)("bash", ["-c", line], { cwd: own, env }).then(
+      () => "",
+      ({ stderr }) => stderr as string,
+    );
+    expect(ended, line).toMatch(says);
+    expect(ended, line).not.toContain(".ts:");
+  }
+  rmSync(own, { recursive: true });
 });
 
 test("a command that only looks makes nothing of a misspelt data folder", async () => {
