@@ -2,6 +2,7 @@
  * The folder that an embedded DSec keeps everything in (`.dsec` by default): database, blobs, keys, the
  * executor's state, the first admin key. One process serves a folder at a time.
  */
+import { randomUUID } from "node:crypto";
 import {
   accessSync,
   chmodSync,
@@ -135,9 +136,15 @@ export function writeAdminKey(folder: DataFolder, secret: string): void {
 
 /** A file is there whole or not at all, and only its owner reads it. */
 export function writeAtomically(path: string, content: string | Uint8Array): void {
-  const temporary = `${path}.${process.pid}.tmp`;
-  writeFileSync(temporary, content, { mode: 0o600, flush: true });
-  renameSync(temporary, path);
+  // Not the file's own name and more, which may be as long as a name can be.
+  const temporary = join(dirname(path), `.${randomUUID()}.tmp`);
+  try {
+    writeFileSync(temporary, content, { mode: 0o600, flush: true });
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
 }
 
 /** Undefined where another process has it. */

@@ -80,7 +80,11 @@ async function runTask(
 ): Promise<void> {
   const request = await taskRequest(client, words, options);
   const { task, isRead } = await followTask(client, request, { ...options, served });
-  if (options.save !== undefined) await saveResult(client, task, options.save);
+  if (options.save !== undefined) {
+    const isNeverRun = task.state === "cancelled" && task.attestation_id === null;
+    if (isNeverRun) note(`dsec: ${task.id} was cancelled before it ran and left no result to save`);
+    else await saveResult(client, task, options.save);
+  }
   if (options.json) printJson(await withStreams(client, task));
   else if (!options.quiet) explainEnd(task);
   process.exitCode = isRead ? exitCode(task) : EXIT.readerGone;

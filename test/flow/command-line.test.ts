@@ -1,7 +1,7 @@
 /** The `dsec` command as people use it: real processes, a real gateway, real sandboxes. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
@@ -141,6 +141,44 @@ test("a saved result verifies, and no longer does when it was changed", async ()
   const changed = await inFolder(["verify", "result"]);
   expect(changed.code).toBe(1);
   expect(changed.stdout.toString()).toContain("DIGEST_MISMATCH");
+});
+
+test("no output takes the place of another or of what is saved beside it, and each is verified", async () => {
+  const long = "n".repeat(250);
+  const script = `mkdir -p /tmp/y attestation.jwt work stderr/deep y/z; echo streamed
+    for file in stdout jwks.json attestation.jwt/x work/stdout stderr/deep/x ${long} /tmp/y/z y/z/a; do echo $file >$file; done`;
+  const words = ["--output", "**", "--output", "/tmp/y/z", "--save", "meeting"];
+  const ended = await inFolder(["run", ...words, "--", "sh", "-c", script]);
+  expect([ended.code, ended.stderr]).toEqual([0, ""]);
+  const saved = (path: string) => readFileSync(join(folder, "meeting", path), "utf8");
+  expect(saved("stdout")).toBe("streamed\n");
+  expect(saved("work/stdout")).toBe("stdout\n");
+  expect(saved("work/work/stdout")).toBe("work/stdout\n");
+  expect(saved("work/jwks.json")).toBe("jwks.json\n");
+  expect(saved("work/attestation.jwt/x")).toBe("attestation.jwt/x\n");
+  expect(saved("work/stderr/deep/x")).toBe("stderr/deep/x\n");
+  expect(saved(long)).toBe(`${long}\n`);
+  const verified = await inFolder(["verify", "meeting", "--json"]);
+  expect(verified.code, verified.stdout.toString()).toBe(0);
+  expect(JSON.parse(verified.stdout.toString())[0].files).toHaveLength(9);
+});
+
+test("run --save ends with 130 where Ctrl-C left no result to save", async () => {
+  const core = ["--cpu", "1"];
+  const filling = Array.from({ length: availableParallelism() }, () =>
+    inFolder(["task", "submit", ...core, "--", "sleep", "600"]),
+  );
+  const before = (await Promise.all(filling)).map(({ stdout }) => stdout.toString().trim());
+  const label = ["--label", "test=queued"];
+  const waiting = inFolder(["run", ...core, ...label, "--save", "queued", "--", "true"]);
+  await until(async () => {
+    const listed = await inFolder(["task", "list", ...label, "--json"]);
+    return JSON.parse(listed.stdout.toString()).length === 1;
+  });
+  waiting.kill("SIGINT");
+  const ended = await waiting;
+  expect([ended.code, ended.stderr]).toEqual([130, expect.stringContaining("left no result to save")]);
+  for (const id of before) await inFolder(["task", "cancel", id]);
 });
 
 test("tasks are submitted, found, followed, cancelled and verified by id", async () => {
