@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { DsecError } from "#core/errors.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { openTraceFile } from "#trace/node/files.ts";
-import { EXIT, note } from "./program.ts";
+import { EXIT, note, onLostOutput, reportFailure, unwritable } from "./program.ts";
 import { plainLine } from "./terminal.ts";
 import { progress, traceFiles } from "./trace-files.ts";
 
@@ -53,14 +53,19 @@ function refused(path: string, { code, message }: DsecError): void {
   process.exitCode = EXIT.failed;
 }
 
-/** Writes lines as fast as their reader takes them; false once the reader went away, as with `| head`. */
+/**
+ * Writes lines as fast as their reader takes them; false once standard output takes no more, as with `| head`. Whoever
+ * prints can then end in order, and the command ends with the exit code for that.
+ */
 export class LinePrinter {
   #open = true;
 
   constructor() {
-    process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE") throw error;
+    onLostOutput((error) => {
+      if (!this.#open) return;
       this.#open = false;
+      process.exitCode = error.code === "EPIPE" ? EXIT.readerGone : EXIT.failed;
+      if (error.code !== "EPIPE") reportFailure(unwritable("standard output", error), false);
     });
   }
 
@@ -70,6 +75,14 @@ export class LinePrinter {
     }
     return this.#open;
   }
+}
+
+/** Tells of a failure, and how the one JSON value says it that was begun before: as its last part. */
+export function failedWithin(error: unknown): string {
+  reportFailure(error, false);
+  process.exitCode = EXIT.failed;
+  const code = error instanceof DsecError ? error.code : "INTERNAL";
+  return JSON.stringify({ code, message: error instanceof Error ? error.message : String(error) });
 }
 
 /** JSON of anything that was recorded: bytes as base64, integers past 2^53 as strings, maps as objects. */

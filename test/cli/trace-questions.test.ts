@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -129,6 +129,31 @@ test("parse shows all events in order, or those from a step, call or number on",
   expect(reward.stdout.toString()).toContain("reward 0 = done 0×1");
   const none = await dsec(["trace", "parse", one, "--step", "7"]);
   expect(none.stderr).toContain(`${one} has no plan step 7`);
+});
+
+test("parse --json prints one JSON value of a failure too, at whichever place it comes", async () => {
+  const one = join(folder, "run-00.trace");
+  const failed = async (...words: string[]) => {
+    const { code, stdout } = await dsec(["trace", "parse", ...words, "--json"]);
+    expect(code, words.join(" ")).toBe(1);
+    return JSON.parse(stdout.toString());
+  };
+  expect(await failed(join(folder, "missing.trace"))).toMatchObject({ error: { code: "NOT_FOUND" } });
+  expect(await failed(one, "--call", "99")).toMatchObject({ error: { code: "NOT_FOUND" } });
+  // of two recordings in one file the second has no such call
+  const other = await write("other", call(1, "get_tracking"));
+  const joined = join(folder, "joined");
+  writeFileSync(joined, Buffer.concat([readFileSync(one), readFileSync(other)]));
+  const half = await failed(joined, "--call", "2");
+  expect(half).toMatchObject({
+    segments: [{ header: { trace_id: "run-00.trace" } }],
+    error: { code: "NOT_FOUND" },
+  });
+});
+
+test("a reader that goes away lets a command end in order, with 141", async () => {
+  const { code, stderr } = await dsec(["trace", "parse", join(folder, "run-00.trace")], { stdout: "gone" });
+  expect([code, stderr]).toEqual([141, ""]);
 });
 
 test("report tells of one trace what happened, and of many what goes with the reward", async () => {

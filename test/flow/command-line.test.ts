@@ -1,6 +1,6 @@
 /** The `dsec` command as people use it: real processes, a real gateway, real sandboxes. */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -342,6 +342,18 @@ test("a reader that goes away ends the task instead of a stack trace", async () 
   expect(text).toMatch(/^y\ny\n/);
   expect(text).toContain("codes 141");
   expect(text).not.toMatch(/EPIPE|at .*\.ts/);
+});
+
+test("a reader that goes away leaves nothing behind of the trace that it looked at", async () => {
+  // so short that nothing of it was sent live: all of it is read from the trace
+  const ran = await inFolder(["run", "--json", "--", "true"]);
+  const temporary = join(folder, "temporary");
+  mkdirSync(temporary);
+  const words = ["trace", "tail", JSON.parse(ran.stdout.toString()).task.id];
+  const whole = await inFolder(words, { env: { TMPDIR: temporary } });
+  expect([whole.code, whole.stderr, whole.stdout.length > 0]).toEqual([0, "", true]);
+  const unread = await inFolder(words, { env: { TMPDIR: temporary }, stdout: "gone" });
+  expect([unread.code, readdirSync(temporary)]).toEqual([141, []]);
 });
 
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {

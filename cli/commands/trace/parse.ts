@@ -5,7 +5,13 @@ import { SECTIONS, type Section, type TraceEvent } from "#trace/events/event.ts"
 import { type Command, examples, Option, usageError, wholeNumber } from "../../program.ts";
 import { paintFor, plainLine } from "../../terminal.ts";
 import { type Format, formatOf, formatOption, outOption, reportOn, writePages } from "../../trace-reports.ts";
-import { LinePrinter, type NamedSegment, recordedJson, segmentsIn } from "../../trace-segments.ts";
+import {
+  failedWithin,
+  LinePrinter,
+  type NamedSegment,
+  recordedJson,
+  segmentsIn,
+} from "../../trace-segments.ts";
 import { Timeline } from "../../trace-timeline.ts";
 
 type Options = {
@@ -48,7 +54,7 @@ export function define(command: Command): void {
     "after",
     `
 With --json the result is {file, segments: [{header, state, count, chain_head, events: […]}]}; bytes are base64, and members
-whose name ends in _json hold JSON as the text that was recorded. dsec trace export --format jsonl gives one event a line.`,
+whose name ends in _json hold JSON as the text that was recorded; a failure half-way is a last member error. dsec trace export --format jsonl gives one event a line.`,
   );
 }
 
@@ -64,18 +70,13 @@ async function run(file: string, options: Options): Promise<void> {
     const measured = { ...MEASURE_DEFAULTS, clusterBy: null, pairs: true };
     return writePages(await reportOn([file], measured), options.out);
   }
-  const asJson = format === "json";
   const printer = new LinePrinter();
-  let segments = 0;
-  if (asJson) await printer.print(`{"file":${JSON.stringify(file)},"segments":[`);
-  for await (const named of segmentsIn([file], "reading")) {
-    const print = asJson ? printJsonSegment : printTimeline;
-    await print(named, options, printer, segments++ === 0);
-  }
-  if (asJson) await printer.print("]}");
+  if (format === "json") return printJson(file, options, printer);
+  for await (const named of segmentsIn([file], "reading")) await printTimeline(named, options, printer);
 }
 
-async function* chosen({ file, segment }: NamedSegment, options: Options): AsyncGenerator<TraceEvent> {
+/** The event to begin with. @throws NOT_FOUND for a plan step or a call that there is not */
+async function firstSeq({ file, segment }: NamedSegment, options: Options): Promise<number> {
   let fromSeq = options.from ?? 1;
   for (const [what, number, seq] of [
     ["plan step", options.step, options.step === undefined ? 1 : await segment.step(options.step)],
@@ -85,6 +86,14 @@ async function* chosen({ file, segment }: NamedSegment, options: Options): Async
       throw new DsecError("NOT_FOUND", `${file} has no ${what} ${number}; see dsec trace parse ${file}`);
     fromSeq = Math.max(fromSeq, seq);
   }
+  return fromSeq;
+}
+
+async function* chosen(
+  { segment }: NamedSegment,
+  fromSeq: number,
+  options: Options,
+): AsyncGenerator<TraceEvent> {
   const toSeq = options.to ?? segment.count;
   const sections = options.section ?? SECTIONS;
   let left = options.limit ?? Number.POSITIVE_INFINITY;
@@ -96,25 +105,35 @@ async function* chosen({ file, segment }: NamedSegment, options: Options): Async
   }
 }
 
-async function printJsonSegment(
-  named: NamedSegment,
-  options: Options,
-  printer: LinePrinter,
-  first: boolean,
-): Promise<void> {
-  const { header, state, count, chainHead } = named.segment;
-  const head = recordedJson({ header, state, count, chain_head: chainHead }).slice(0, -1);
-  await printer.print(`${first ? "" : ","}${head},"events":[`);
-  let before = "";
-  for await (const event of chosen(named, options)) {
-    if (!(await printer.print(`${before}${recordedJson(event)}`))) return;
-    before = ",";
+/** Nothing is printed before there is a recording to print of, and a failure after that is a member `error`. */
+async function printJson(file: string, options: Options, printer: LinePrinter): Promise<void> {
+  let before = `{"file":${JSON.stringify(file)},"segments":[`;
+  let end = "]}";
+  try {
+    for await (const named of segmentsIn([file], "reading")) {
+      const { header, state, count, chainHead } = named.segment;
+      const fromSeq = await firstSeq(named, options);
+      const head = recordedJson({ header, state, count, chain_head: chainHead }).slice(0, -1);
+      await printer.print(`${before}${head},"events":[`);
+      [before, end] = ["", "]}]}"];
+      for await (const event of chosen(named, fromSeq, options)) {
+        if (!(await printer.print(`${before}${recordedJson(event)}`))) return;
+        before = ",";
+      }
+      await printer.print("]}");
+      [before, end] = [",", "]}"];
+    }
+  } catch (error) {
+    if (before.startsWith("{")) throw error;
+    await printer.print(`${end.slice(0, -1)},"error":${failedWithin(error)}}`);
+    return;
   }
-  await printer.print("]}");
+  await printer.print(before.startsWith("{") ? `${before}]}` : "]}");
 }
 
 async function printTimeline(named: NamedSegment, options: Options, printer: LinePrinter): Promise<void> {
   const { header, state, count } = named.segment;
+  const fromSeq = await firstSeq(named, options);
   const started = new Date(header.started_wall_us / 1000).toISOString();
   const of = header.task_id === null ? "" : `, task ${header.task_id} attempt ${header.attempt}`;
   const { replayed_from_digest: from, replayed_until_call: until } = header;
@@ -125,5 +144,6 @@ async function printTimeline(named: NamedSegment, options: Options, printer: Lin
     ),
   );
   const timeline = new Timeline(paintFor(process.stdout));
-  for await (const event of chosen(named, options)) if (!(await printer.print(timeline.line(event)))) return;
+  for await (const event of chosen(named, fromSeq, options))
+    if (!(await printer.print(timeline.line(event)))) return;
 }

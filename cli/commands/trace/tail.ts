@@ -11,7 +11,7 @@ import { openTraceFile, publish } from "#trace/node/files.ts";
 import { connect } from "../../connection.ts";
 import { type Command, dataOption, examples, gatewayOption, note, wholeNumber } from "../../program.ts";
 import { paintFor } from "../../terminal.ts";
-import { LinePrinter, recordedJson } from "../../trace-segments.ts";
+import { failedWithin, LinePrinter, recordedJson } from "../../trace-segments.ts";
 import { Timeline } from "../../trace-timeline.ts";
 
 type Options = { attempt?: number; json?: boolean; gateway?: string; data: string };
@@ -31,7 +31,7 @@ export function define(command: Command): void {
     "after",
     `
 Events come about a second after they happened; the last ones of an attempt come with its end. With --json the result is one
-array, an event on each line.`,
+array, an event on each line; a failure half-way is its last element, {"error": …}.`,
   );
 }
 
@@ -48,17 +48,23 @@ async function run(id: string, options: Options): Promise<void> {
   const which = options.attempt === undefined ? {} : { attempt: options.attempt };
   let header: TraceHeader | null = null;
   const parts = client.tasks.followTrace(id, which);
-  for await (const followed of followTrajectory(parts, nodeEngine, `the trajectory of ${id}`)) {
-    if (followed.kind === "header") {
-      header = followed.header;
-      if (!options.json) note(`${id}, attempt ${header.attempt}`);
-      continue;
+  try {
+    for await (const followed of followTrajectory(parts, nodeEngine, `the trajectory of ${id}`)) {
+      if (followed.kind === "header") {
+        header = followed.header;
+        if (!options.json) note(`${id}, attempt ${header.attempt}`);
+        continue;
+      }
+      for (const event of followed.events) if (!(await print(event))) return;
     }
-    for (const event of followed.events) if (!(await print(event))) return;
+    const attempt = header?.attempt ?? options.attempt;
+    for await (const event of eventsAfter(client, id, attempt, () => printed))
+      if (!(await print(event))) return;
+  } catch (error) {
+    if (!options.json || printed === 0) throw error;
+    await printer.print(`,{"error":${failedWithin(error)}}]`);
+    return;
   }
-  const attempt = header?.attempt ?? options.attempt;
-  for await (const event of eventsAfter(client, id, attempt, () => printed))
-    if (!(await print(event))) return;
   if (options.json) await printer.print(printed === 0 ? "[]" : "]");
 }
 
