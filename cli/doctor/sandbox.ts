@@ -10,7 +10,7 @@ const NAMESPACES = 7;
 export async function checkSandbox(data: string): Promise<Check[]> {
   if (process.geteuid?.() !== 0)
     return [fail("sandbox", "not tried without root", "run dsec doctor as root")];
-  const folder = mkdtempSync(join(existingParent(dataFolder(data).path), ".dsec-doctor-"));
+  const folder = mkdtempSync(join(existing(dataFolder(data).path), ".dsec-doctor-"));
   try {
     const launcher = await startLauncher({
       stateDirectory: join(folder, "state"),
@@ -64,9 +64,10 @@ export async function checkSandbox(data: string): Promise<Check[]> {
   }
 }
 
-/** The folder above that is there, so that nothing is made where DSec has not been started yet. */
-function existingParent(path: string): string {
-  let parent = dirname(path);
-  while (!existsSync(parent)) parent = dirname(parent);
-  return parent;
+/**
+ * The folder itself, which may be a file system of its own; where DSec has not been started yet, the nearest one above it
+ * that is there, so that none is made.
+ */
+function existing(path: string): string {
+  return existsSync(path) ? path : existing(dirname(path));
 }

@@ -266,6 +266,23 @@ test("doctor finds this host fit, down to a sandbox that starts", async () => {
   );
 });
 
+test("doctor tries the data folder's own file system, whatever the folder above is on", async () => {
+  const [above, own] = [join(folder, "above"), join(folder, "volume")];
+  mkdirSync(above);
+  mkdirSync(own);
+  const script = `mount -t tmpfs none "$1" && mkdir "$1/data" && mount --bind "$2" "$1/data" && mount -o remount,ro "$1" &&
+    exec "$0" doctor --data "$1/data" --json`;
+  const { stdout, stderr } = spawnSync("unshare", ["--mount", "sh", "-c", script, DSEC, above, own], {
+    encoding: "utf8",
+  });
+  const checks: { name: string; status: string }[] = JSON.parse(stdout);
+  expect(
+    checks.find(({ name }) => name === "sandbox"),
+    stderr,
+  ).toMatchObject({ status: "ok" });
+  expect(readdirSync(own)).toEqual([]);
+});
+
 test("the example tasks end as they must, each verified offline from its folder", async () => {
   const ended = await dsec(["up", "--once", "--json"], { env: { DSEC_DATA: join(folder, "demo") } });
   expect(ended.stderr).toContain("All 8 tasks ended as they must");
