@@ -80,7 +80,8 @@ apt_install() {
   RUNLEVEL=1 apt-get install --yes --no-install-recommends $wanted
 }
 
-# Half of what the tests need is for the tests alone, so that a first start does without.
+# Half of what the tests need is for the tests alone, so that a first start does without. Into a tree that is there only what
+# differs from the lock file is put, for a server may be running on it; `npm ci` would take all of it away first.
 npm_packages() {
   stamp=node_modules/.dsec-lock
   lock=$(sha256sum package-lock.json)
@@ -91,8 +92,9 @@ npm_packages() {
   installed=$(cat $stamp 2>/dev/null || :)
   [ "$installed" != "$lock all" ] && [ "$installed" != "$lock $kind" ] || return 0
   act "installing npm packages (about a minute; no install script is run)"
+  [ -n "$installed" ] && install="install --no-save" || install=ci
   # shellcheck disable=SC2086
-  logged npm ci $omitted --ignore-scripts --no-audit --no-fund --loglevel=error || fail "npm ci failed"
+  logged npm $install $omitted --ignore-scripts --no-audit --no-fund --loglevel=error || fail "npm $install failed"
   echo "$lock $kind" >$stamp
 }
 
