@@ -9,8 +9,9 @@ export type EmbeddedSettings = GatewaySettings & {
 };
 
 /**
- * A gateway on embedded defaults and one executor that calls it without HTTP. `close` lets the executor finish what
- * it runs first. `done` rejects once nothing can be run any more.
+ * A gateway on embedded defaults and one executor that calls it without HTTP. `close` ends what the executor runs and gives
+ * it back to the queue, so that it runs anew when the data folder is served again. `done` rejects once nothing can be run
+ * any more.
  */
 export async function openEmbedded(
   settings: EmbeddedSettings,

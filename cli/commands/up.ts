@@ -65,7 +65,9 @@ async function up(options: Options): Promise<void> {
   const startedMs = performance.now();
   const stop = new AbortController();
   const stopListening = onStopSignal(() => {
-    note("\nstopping; once more stops at once");
+    note(
+      "\nstopping: tasks that still run are ended, and run anew at the next start; once more stops at once",
+    );
     stop.abort();
   });
   note(`Starting a gateway and an executor over ${shownPath(options.data)}`);

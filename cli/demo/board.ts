@@ -1,5 +1,13 @@
 import type { TaskState } from "#core/task.ts";
-import { type Column, duration, hasColour, paintFor, type Style, table } from "../terminal.ts";
+import {
+  type Column,
+  duration,
+  hasColour,
+  type PaintCell,
+  paintFor,
+  type Style,
+  table,
+} from "../terminal.ts";
 
 /** Progress of several tasks: redrawn in place on a terminal, one line for each change elsewhere. */
 export type Board = {
@@ -94,11 +102,11 @@ export function resultTable(results: ResultRow[], out: NodeJS.WriteStream): stri
   const paint = paintFor(out);
   const columns: Column[] = [
     { title: "TASK" },
-    { title: "STATE" },
-    { title: "TIME", align: "right" },
-    { title: "EXIT" },
-    { title: "ATTESTATION" },
-    { title: "AS EXPECTED" },
+    { title: "STATE", leastWidth: 0 },
+    { title: "TIME", align: "right", leastWidth: 0 },
+    { title: "EXIT", leastWidth: 0 },
+    { title: "ATTESTATION", leastWidth: 8 },
+    { title: "AS EXPECTED", leastWidth: 5 },
   ];
   const rows = results.map((row) => [
     row.name,
@@ -108,11 +116,13 @@ export function resultTable(results: ResultRow[], out: NodeJS.WriteStream): stri
     row.attestation,
     row.asExpected ? "yes" : "NO",
   ]);
-  return table(columns, rows, (text, row, column) => {
+  const paintCell: PaintCell = (text, row, column) => {
     if (row < 0) return paint("dim", text);
     if (column === 1) return paint(results[row]!.state === "succeeded" ? "green" : "yellow", text);
     if (column === 4) return paint(results[row]!.attestation === "verified" ? "green" : "red", text);
     if (column === 5 && !results[row]!.asExpected) return paint("red", text);
     return text;
-  });
+  };
+  // A terminal that does not say its width says 0.
+  return table(columns, rows, paintCell, out.columns || undefined);
 }

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { type ResultRow, resultTable } from "#cli/demo/board.ts";
 import { byteCount, duration, plainLine, plainTextFilter, table } from "#cli/terminal.ts";
 
 const encoder = new TextEncoder();
@@ -110,6 +111,21 @@ test("a table gives way to a narrow terminal where it may, and never in what nam
     for (const line of lines) expect(line.length).toBeLessThanOrEqual(room);
     expect(lines[2]).toMatch(/^task_02k/);
   }
+});
+
+test("the results of the examples fit the terminal, with what they prove", () => {
+  const [time, end, attestation] = ["12.34 s", "SIGKILL", "DIGEST_MISMATCH"];
+  const results: ResultRow[] = [
+    { name: "never-end", state: "succeeded", time, end, attestation, asExpected: true },
+    { name: "hello", state: "failed", time, end, attestation: "verified", asExpected: false },
+  ];
+  const at = (columns: number) => resultTable(results, { columns } as NodeJS.WriteStream);
+  for (let columns = 26; columns < 90; columns++) {
+    for (const line of at(columns).split("\n")) expect(line.length).toBeLessThanOrEqual(columns);
+    expect(at(columns)).toMatch(/hello .*verified .*NO$/);
+  }
+  // into a pipe or a file it goes whole
+  expect(at(0)).toBe(at(200));
 });
 
 test("amounts are written for people", () => {
