@@ -85,6 +85,10 @@ test("run returns though its own standard input stays open and silent (B08)", as
   const ended = await inFolder(["run", "--", "sh", "-c", "cat; echo end of input"], { stdin: "open" });
   expect(ended.stdout.toString()).toBe("end of input\n");
   expect(ended.code).toBe(0);
+  const late = await inFolder(["run", "--timeout", "700ms", "--", "sh", "-c", "cat; sleep 60"], {
+    stdin: "open",
+  });
+  expect([late.code, late.stderr]).toEqual([124, expect.stringContaining("timed out")]);
 });
 
 test("standard input is given where it is asked for", async () => {
