@@ -153,6 +153,36 @@ test("text given as standard input is read to its end", async () => {
   expect(stdout.toString()).toBe(text);
 });
 
+test("a failure whose text no database takes ends the attempt and can be read, and output of such bytes is kept (B56)", async () => {
+  const { stdout } = await rig.run({ command: ["head", "-c", "1000", "/dev/zero"] });
+  expect(stdout.equals(Buffer.alloc(1000))).toBe(true);
+  for (const labels of [{ "na\0me": "value" }, { name: "va\0lue" }]) {
+    const given = { command: ["true"], labels };
+    expect(await rig.client.refused("POST", "/v1/tasks", given)).toMatchObject({ code: "INVALID_REQUEST" });
+  }
+
+  const apart = await openTestGateway();
+  try {
+    await using failing = await Rig.open(apart);
+    const died = `died: \0 \ud800 ${"long ".repeat(400_000)}`;
+    const artifact = await failing.client.upload(randomBytes(10));
+    await failing.start({
+      fetch: async (request) => {
+        if (request.method === "GET" && request.url.endsWith(artifact)) throw new TypeError(died);
+        return failing.fetch(request);
+      },
+    });
+    const inputs = [{ artifact, mount_path: "/data/in" }];
+    const { id } = await failing.submit({ command: ["true"], inputs, retries: 0 });
+    const { state, result } = await failing.until(id, ({ state }) => state === "dead");
+    expect([state, result?.outcome.reason]).toEqual(["dead", "launch_failed"]);
+    expect(result?.outcome.message).toMatch(/died: \\u0000 \ufffd long /);
+    expect(result?.outcome.message).toHaveLength(LIMITS.errorTextChars);
+  } finally {
+    await apart.close();
+  }
+});
+
 test("a command that does not exist is a result of its own, naming what was tried", async () => {
   const { task } = await rig.run({ command: ["/usr/bin/no-such-program"] });
   expect(task.state).toBe("failed");
