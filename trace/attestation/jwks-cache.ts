@@ -10,8 +10,8 @@ export type JwksCache = {
 };
 
 /**
- * A JWKS kept from its URL. A kid it does not know may be a new key, so it is fetched again, but at most once for
- * each cool-down however many unknown kids arrive. A key that was withdrawn is refused after `maxAgeMs` at the
+ * A JWKS kept from its URL. A kid it does not know may be a new key, so it is fetched again at once, but at most once
+ * for each cool-down however many unknown kids arrive. A key that was withdrawn is refused after `maxAgeMs` at the
  * latest. While the URL does not answer, known keys go on working for `outageGraceMs` beyond that.
  */
 export function createJwksCache(options: {
@@ -28,24 +28,28 @@ export function createJwksCache(options: {
   // a longer one would keep a set in force past its age
   const cooldownMs = Math.min(options.cooldownMs ?? 30_000, maxAgeMs);
   let held: { set: KeySet; atMs: number } | null = null;
-  let triedAtMs: number | null = null;
+  /** When the cool-down began: with the last fetch that failed, or that only an unknown kid was the reason for. */
+  let cooledAtMs: number | null = null;
   let failure: DsecError | null = null;
   let underWay: Promise<void> | null = null;
 
   const refresh = async () => {
-    triedAtMs = now();
+    const startedAtMs = now();
+    // A fetch because of the age starts none: a key may be made right after it.
+    if (isFresh()) cooledAtMs = startedAtMs;
     try {
       const set = await fetchJwks(options.fetch, url, timeoutMs);
       held = { set, atMs: now() };
       failure = null;
     } catch (error) {
+      cooledAtMs = startedAtMs;
       failure = unreachable(url, error);
     }
   };
   /** One fetch at a time: whoever comes while it is under way waits for the same answer. */
   const refreshOnce = async () => {
     if (underWay) return underWay;
-    if (triedAtMs !== null && ageMs(triedAtMs) < cooldownMs) return;
+    if (cooledAtMs !== null && ageMs(cooledAtMs) < cooldownMs) return;
     underWay = refresh().finally(() => {
       underWay = null;
     });
@@ -53,10 +57,12 @@ export function createJwksCache(options: {
   };
   /** A clock that stepped back makes the age unknown: as good as too old. */
   const ageMs = (sinceMs: number) => (now() >= sinceMs ? now() - sinceMs : Number.POSITIVE_INFINITY);
+  const isFresh = () => held !== null && ageMs(held.atMs) < maxAgeMs;
 
   return {
     async find(kid) {
-      if (held && ageMs(held.atMs) < maxAgeMs && held.set.keys.has(kid)) return held.set.keys.get(kid)!;
+      const known = isFresh() ? held?.set.keys.get(kid) : undefined;
+      if (known) return known;
       await refreshOnce();
       // the set may be old now only because the URL failed, or because the cool-down after a failure still runs
       if (!held || ageMs(held.atMs) >= maxAgeMs + outageGraceMs)

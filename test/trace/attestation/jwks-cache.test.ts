@@ -62,33 +62,49 @@ async function attestationBy(alg: Signer["alg"] = "EdDSA") {
 
 test("a rotated key is found by one fetch at once, and known keys cost none", async () => {
   const [first, second] = [await attestationBy(), await attestationBy("ES256")];
-  const { served, clock, verify } = await start(answers.keys(first.signer));
+  const { served, verify } = await start(answers.keys(first.signer));
   await verify(first.jwt);
   await verify(first.jwt);
   expect(served.fetches).toBe(1);
 
   served.answer = answers.keys(second.signer, first.signer);
-  clock.nowMs += COOLDOWN_MS;
   await verify(second.jwt);
   await verify(first.jwt);
   expect(served.fetches).toBe(2);
+});
+
+test("a key that is rotated right after the set was fetched for its age is found at once too", async () => {
+  const [first, second] = [await attestationBy(), await attestationBy()];
+  const { served, clock, verify } = await start(answers.keys(first.signer));
+  await verify(first.jwt);
+  clock.nowMs += MAX_AGE_MS;
+  await verify(first.jwt);
+  served.answer = answers.keys(second.signer, first.signer);
+  await verify(second.jwt);
+  expect(served.fetches).toBe(3);
 });
 
 test("a thousand unknown kids in a second cost one fetch, and known keys go on meanwhile", async () => {
   const known = await attestationBy();
   const { served, clock, cache, verify } = await start(answers.keys(known.signer));
   await verify(known.jwt);
-  clock.nowMs += COOLDOWN_MS;
-  const found = await Promise.all(
-    Array.from({ length: 1000 }, async (_, i) => {
-      clock.nowMs += 1;
-      return cache.find(`random-${i}`);
-    }),
-  );
-  expect(found.every((key) => key === null)).toBe(true);
+  const flood = async () => {
+    const found = await Promise.all(
+      Array.from({ length: 1000 }, async (_, i) => {
+        clock.nowMs += 1;
+        return cache.find(`random-${i}`);
+      }),
+    );
+    expect(found.every((key) => key === null)).toBe(true);
+  };
+  await flood();
+  await flood();
   await expect(verify((await attestationBy()).jwt)).rejects.toMatchObject({ code: "UNKNOWN_SIGNING_KEY" });
   await verify(known.jwt);
   expect(served.fetches).toBe(2);
+  clock.nowMs += COOLDOWN_MS;
+  await flood();
+  expect(served.fetches).toBe(3);
 });
 
 test("calls that come while the keys are being fetched wait for the same answer", async () => {
