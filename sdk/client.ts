@@ -65,8 +65,12 @@ export function createClient(options: ClientOptions) {
 
 function taskCalls(transport: Transport) {
   const path = (id: string, rest = "") => `/v1/tasks/${encodeURIComponent(id)}${rest}`;
-  const bytes = (id: string, rest: string, query: Record<string, string> = {}, signal?: AbortSignal) =>
-    transport.send({ method: "GET", path: path(id, rest), query, idempotent: true, signal });
+  const kept = (id: string, rest: string, query: Record<string, string> = {}): Call => ({
+    method: "GET",
+    path: path(id, rest),
+    query,
+    idempotent: true,
+  });
 
   const submission = (request: TaskRequest, given: { idempotencyKey?: string } & Signalled): Call => ({
     method: "POST",
@@ -141,13 +145,13 @@ function taskCalls(transport: Transport) {
 
     /** The content of one output; `path` as `outputs` lists it. Throws DIGEST_MISMATCH when it was changed. */
     async output(id: string, output: Pick<Output, "path" | "digest">): Promise<Uint8Array> {
-      const response = await bytes(id, "/outputs/content", { path: output.path });
-      return checked(await response.bytes(), output.digest, `output ${output.path} of ${id}`);
+      const content = await transport.sendForBytes(kept(id, "/outputs/content", { path: output.path }));
+      return checked(content, output.digest, `output ${output.path} of ${id}`);
     },
 
     /** What was kept of standard output or error, as bytes. */
     async stream(id: string, name: "stdout" | "stderr"): Promise<Uint8Array> {
-      return (await bytes(id, `/${name}`)).bytes();
+      return transport.sendForBytes(kept(id, `/${name}`));
     },
 
     /** One for each attempt that ended under a living executor, newest first. */
@@ -168,9 +172,13 @@ function taskCalls(transport: Transport) {
       );
     },
 
-    /** The sealed trace of one attempt, the newest unless it is named; `dsec trace validate` checks it. */
+    /**
+     * The sealed trace of one attempt, the newest unless it is named; `dsec trace validate` checks it. The stream errors with
+     * GATEWAY_UNREACHABLE where it breaks off.
+     */
     async trace(id: string, { attempt }: { attempt?: number } = {}): Promise<ReadableStream<Uint8Array>> {
-      return (await bytes(id, "/trace", attempt === undefined ? {} : { attempt: String(attempt) })).body!;
+      const query = attempt === undefined ? {} : { attempt: String(attempt) };
+      return transport.sendForStream(kept(id, "/trace", query));
     },
 
     /**
@@ -238,8 +246,8 @@ function artifactCalls(transport: Transport) {
     /** Throws DIGEST_MISMATCH when what comes back is not what the address says. */
     async get(digest: string): Promise<Uint8Array> {
       const path = `/v1/artifacts/${encodeURIComponent(digest)}`;
-      const response = await transport.send({ method: "GET", path, idempotent: true });
-      return checked(await response.bytes(), digest, `artifact ${digest}`);
+      const content = await transport.sendForBytes({ method: "GET", path, idempotent: true });
+      return checked(content, digest, `artifact ${digest}`);
     },
   };
 }

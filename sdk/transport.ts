@@ -31,8 +31,13 @@ export type Call = {
 export type Transport = {
   readonly gateway: string;
   readonly retries: number;
-  /** The answer, which is 2xx; every other one is thrown as the `DsecError` that its body names. */
+  /** The answer, which is 2xx; every other one is thrown as the `DsecError` that its body names. Its body is not read yet. */
   send(call: Call): Promise<Response>;
+  /** The answer's whole body. An idempotent call whose answer broke off is repeated like one that was not answered. */
+  sendForBytes(call: Call): Promise<Uint8Array>;
+  /** The answer's body as it comes; where it breaks off, that is GATEWAY_UNREACHABLE. */
+  sendForStream(call: Call): Promise<ReadableStream<Uint8Array>>;
+  /** The answer's JSON, read whole as by `sendForBytes`. */
   sendFor<T extends z.ZodType>(schema: T, call: Call): Promise<z.output<T>>;
 };
 
@@ -62,11 +67,12 @@ export function createTransport(options: TransportOptions): Transport {
     throw await errorFrom(response, `${call.method} ${origin}${call.path}`);
   }
 
-  async function send(call: Call): Promise<Response> {
+  /** `read` is within what is repeated: an answer that broke off is a lost one. */
+  async function answered<T>(call: Call, read: (response: Response) => Promise<T>): Promise<T> {
     const repeatable = call.idempotent && !(call.bytes instanceof ReadableStream);
     for (let attempt = 0; ; attempt++) {
       try {
-        return await once(call);
+        return await read(await once(call));
       } catch (error) {
         if (!repeatable || attempt >= retries || !isTransient(error) || call.signal?.aborted) throw error;
         await pause(retryAfterMs(error) ?? backoffMs(attempt), call.signal);
@@ -74,17 +80,45 @@ export function createTransport(options: TransportOptions): Transport {
     }
   }
 
-  async function sendFor<T extends z.ZodType>(schema: T, call: Call): Promise<z.output<T>> {
-    const response = await send(call);
-    const body: unknown = await response.json().catch((cause: unknown) => {
-      throw new DsecError(
-        "GATEWAY_UNREACHABLE",
-        `${call.path}: the answer of ${origin} broke off or is not JSON`,
-        {
-          cause,
-        },
-      );
+  function brokeOff(call: Call, cause: unknown): unknown {
+    if (call.signal?.aborted) return cause;
+    const why = `${call.path}: the answer of ${origin} broke off: ${rootMessage(cause)}`;
+    return new DsecError("GATEWAY_UNREACHABLE", why, { cause });
+  }
+
+  async function send(call: Call): Promise<Response> {
+    return answered(call, async (response) => response);
+  }
+
+  async function sendForBytes(call: Call): Promise<Uint8Array> {
+    return answered(call, (response) =>
+      response.bytes().catch((cause: unknown) => {
+        throw brokeOff(call, cause);
+      }),
+    );
+  }
+
+  async function sendForStream(call: Call): Promise<ReadableStream<Uint8Array>> {
+    const reader = (await send(call)).body?.getReader();
+    return new ReadableStream({
+      async pull(controller) {
+        try {
+          const part = await reader?.read();
+          if (part?.value === undefined) controller.close();
+          else controller.enqueue(part.value);
+        } catch (cause) {
+          controller.error(brokeOff(call, cause));
+        }
+      },
+      cancel: (reason) => reader?.cancel(reason),
     });
+  }
+
+  async function sendFor<T extends z.ZodType>(schema: T, call: Call): Promise<z.output<T>> {
+    const text = new TextDecoder().decode(await sendForBytes(call));
+    const body = jsonOrNull(text);
+    if (body === null)
+      throw new DsecError("GATEWAY_UNREACHABLE", `${call.path}: the answer of ${origin} is not JSON`);
     const read = readAs(schema, body);
     if (read.ok) return read.value;
     throw new DsecError(
@@ -94,7 +128,7 @@ export function createTransport(options: TransportOptions): Transport {
     );
   }
 
-  return { gateway: origin, retries, send, sendFor };
+  return { gateway: origin, retries, send, sendForBytes, sendForStream, sendFor };
 }
 
 /** The origin of a gateway address; refuses what is no http(s) URL and never repeats credentials in it. */

@@ -80,6 +80,66 @@ test("a submission whose answer was lost is asked for again and stays one task",
   await client.tasks.cancel(task.id);
 });
 
+/** A client whose every answer to `method` breaks off in its body, `times` times. */
+function cut(times: number, method: string, retries?: number) {
+  const seen = { cuts: 0, calls: 0 };
+  const cutting = createClient({
+    gateway: ISSUER,
+    apiKey,
+    retries,
+    fetch: async (request) => {
+      seen.calls++;
+      const response = await direct(request);
+      if (request.method !== method || !response.ok || seen.cuts >= times) return response;
+      seen.cuts++;
+      return new Response(cutAfter(response.body!, 3), response);
+    },
+  });
+  return { seen, cutting };
+}
+
+test("a submission whose answer broke off in its body is asked for again and stays one task", async () => {
+  const { seen, cutting } = cut(2, "POST");
+  const label = { run: crypto.randomUUID() };
+  const task = await cutting.tasks.submit({ command: ["true"], labels: label });
+  expect(seen.cuts).toBe(2);
+  const found = await client.tasks.list({ label: `run=${label.run}` });
+  expect(found.items.map(({ id }) => id)).toEqual([task.id]);
+  await client.tasks.cancel(task.id);
+});
+
+test("content whose answer broke off is asked for again, and what goes on breaking off has a code", async () => {
+  const { id } = await client.tasks.submit({ command: ["true"], outputs: ["*.json"] });
+  await runNext({ stdout: "hello", files: { "/work/output.json": '{"score":1}' } });
+  const [output] = await client.tasks.outputs(id);
+  const reads: [what: string, read: (from: Client) => Promise<Uint8Array>, content: string][] = [
+    ["an output", ({ tasks }) => tasks.output(id, output!), '{"score":1}'],
+    ["a stream", ({ tasks }) => tasks.stream(id, "stdout"), "hello"],
+    ["an artifact", ({ artifacts }) => artifacts.get(output!.digest), '{"score":1}'],
+  ];
+  for (const [what, read, content] of reads) {
+    const { seen, cutting } = cut(2, "GET");
+    expect([new TextDecoder().decode(await read(cutting)), seen.cuts], what).toEqual([content, 2]);
+    const always = cut(Number.POSITIVE_INFINITY, "GET", 1);
+    await expect(read(always.cutting), what).rejects.toMatchObject({
+      code: "GATEWAY_UNREACHABLE",
+      message: expect.stringContaining("broke off: connection reset"),
+    });
+    expect(always.seen.calls).toBe(2);
+  }
+  const trace = new Response(await cut(1, "GET").cutting.tasks.trace(id));
+  await expect(trace.text()).rejects.toMatchObject({ code: "GATEWAY_UNREACHABLE" });
+  expect(await new Response(await client.tasks.trace(id)).text()).toBe("hello");
+});
+
+test("making a key is not repeated though its answer broke off", async () => {
+  const { seen, cutting } = cut(1, "POST");
+  await expect(cutting.keys.create({ name: "cut", scopes: ["tasks"] })).rejects.toMatchObject({
+    code: "GATEWAY_UNREACHABLE",
+  });
+  expect(seen.calls).toBe(1);
+});
+
 test("making a key is never repeated by itself", async () => {
   let calls = 0;
   const failing = createClient({
