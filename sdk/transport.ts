@@ -64,6 +64,10 @@ export function createTransport(options: TransportOptions): Transport {
       );
     });
     if (response.ok) return response;
+    if (isRedirect(response)) {
+      await response.body?.cancel();
+      throw redirected(response, call, origin);
+    }
     throw await errorFrom(response, `${call.method} ${origin}${call.path}`);
   }
 
@@ -183,7 +187,8 @@ function requestFor(origin: string, apiKey: string | undefined, call: Call): Req
   }
   const headers = new Headers(call.headers);
   if (apiKey !== undefined) headers.set("authorization", `Bearer ${apiKey}`);
-  const init: RequestInit & { duplex?: "half" } = { method: call.method, headers };
+  // Followed by itself, a redirect turns POST into GET and drops the key: what comes of that names the wrong fault.
+  const init: RequestInit & { duplex?: "half" } = { method: call.method, headers, redirect: "manual" };
   if (call.signal) init.signal = call.signal;
   if (call.json !== undefined) {
     headers.set("content-type", "application/json");
@@ -195,6 +200,23 @@ function requestFor(origin: string, apiKey: string | undefined, call: Call): Req
     if (call.bytes instanceof ReadableStream) init.duplex = "half";
   }
   return new Request(url, init);
+}
+
+/** Browsers show no more of a redirect than that it is one. */
+function isRedirect(response: Response): boolean {
+  return response.type === "opaqueredirect" || [301, 302, 303, 307, 308].includes(response.status);
+}
+
+/** The key goes to no address but the one that was named: who named it is told where the gateway may be. */
+function redirected(response: Response, call: Call, origin: string): DsecError {
+  const what = `${call.method} ${origin}${call.path} is redirected`;
+  const to = URL.parse(response.headers.get("location") ?? "", `${origin}${call.path}`);
+  const way =
+    to === null || to.origin === origin || !/^https?:$/.test(to.protocol)
+      ? "no DSec gateway does that"
+      : `if that is the gateway's own address, name it: ${to.origin}`;
+  const where = to === null ? "" : ` to ${to.origin}${to.pathname}`;
+  return new DsecError("CONFIG_INVALID", `${what}${where}; ${way}`);
 }
 
 /** The error that a refusal's body names; a body that is not ours (a proxy's page) is a gateway we did not reach. */

@@ -1,3 +1,5 @@
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { TaskEvent } from "#core/wire/tasks.ts";
 import { type Client, createClient } from "#sdk/client.ts";
@@ -23,7 +25,19 @@ beforeAll(async () => {
   client = createClient({ gateway: ISSUER, apiKey, fetch: direct });
 });
 
-afterAll(() => gateway.close());
+const stops: (() => void)[] = [];
+afterAll(async () => {
+  for (const stop of stops) stop();
+  await gateway.close();
+});
+
+/** A server of the test's own, and its origin. */
+async function serve(answer: RequestListener): Promise<string> {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  stops.push(() => server.close().closeAllConnections());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
 
 /** Leases and finishes the one task that is queued. */
 async function runNext(left: Parameters<ExecutorClient["finish"]>[1] = {}): Promise<void> {
@@ -138,6 +152,31 @@ test("making a key is not repeated though its answer broke off", async () => {
     code: "GATEWAY_UNREACHABLE",
   });
   expect(seen.calls).toBe(1);
+});
+
+test("a redirect is not followed: its target is named, and is sent nothing", async () => {
+  let reached = 0;
+  const target = await serve((_, response) => {
+    reached++;
+    response.end("{}");
+  });
+  for (const status of [301, 302, 307, 308]) {
+    const front = await serve((request, response) =>
+      response.writeHead(status, { location: `${target}${request.url}` }).end(),
+    );
+    const { tasks } = createClient({ gateway: front, apiKey });
+    await expect(tasks.submit({ command: ["true"] })).rejects.toMatchObject({
+      code: "CONFIG_INVALID",
+      message: expect.stringContaining(`name it: ${target}`),
+    });
+    await expect(tasks.list()).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  }
+  const login = await serve((_, response) => response.writeHead(302, { location: "/login" }).end());
+  await expect(createClient({ gateway: login, apiKey }).tasks.list()).rejects.toMatchObject({
+    code: "CONFIG_INVALID",
+    message: expect.stringContaining(`to ${login}/login; no DSec gateway does that`),
+  });
+  expect(reached).toBe(0);
 });
 
 test("making a key is never repeated by itself", async () => {
