@@ -182,8 +182,8 @@ function taskCalls(transport: Transport) {
     },
 
     /**
-     * The trajectory of a running attempt, the newest unless it is named, as its bytes come to the gateway; ends with the
-     * attempt. Its last events are in the sealed trace alone.
+     * The trajectory of a running attempt, the newest unless it is named, as its bytes come to the gateway, over dropped
+     * connections; ends with the attempt. Its last events are in the sealed trace alone.
      */
     followTrace(id: string, given: { attempt?: number } & Signalled = {}): AsyncGenerator<Uint8Array> {
       return followTrajectoryBytes(transport, path(id, "/trace"), given);

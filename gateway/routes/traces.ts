@@ -18,7 +18,7 @@ import { ownerOf } from "../auth.ts";
 import type { Env, Gateway } from "../environment.ts";
 import { serve } from "../openapi-route.ts";
 import type { TrajectoryPart } from "../ports.ts";
-import { content, contentDisposition, json } from "../reply.ts";
+import { content, contentDisposition, json, noContent } from "../reply.ts";
 import { readRawBytes } from "../request.ts";
 import { holdOf, LeaseParams } from "./lease-ends.ts";
 import { TaskParams } from "./tasks.ts";
@@ -39,12 +39,15 @@ export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag: "tasks",
       summary: "Download or follow the trace of a task",
       description:
-        "The recording of one attempt, the newest unless `attempt` says which. Of an attempt that was attested, also a failed one, it is the sealed file that the attestation names; of any other as much of the trajectory as its executor has sent. With `follow` the trajectory's bytes come as they are sent, from `offset` on, until the attempt ends. DSEC-Attempt says which attempt it is, DSEC-Trace whether it is sealed or open.",
+        "The recording of one attempt, the newest unless `attempt` says which. Of an attempt that was attested, also a failed one, it is the sealed file that the attestation names; of any other as much of the trajectory as its executor has sent. With `follow` the trajectory's bytes come as they are sent, from `offset` on, until the attempt ends or the gateway stops; asking on after an attempt that has ended is 204. DSEC-Attempt says which attempt it is, where it has begun: who asks on names it as `attempt`. DSEC-Trace says whether what is downloaded is sealed or open.",
       access: ["tasks", "admin"],
       params: TaskParams,
       query: TraceQuerySchema,
       waits: true,
-      responses: { 200: { description: "the bytes", body: BYTES } },
+      responses: {
+        200: { description: "the bytes", body: BYTES },
+        204: { description: "followed: the attempt is over and everything was seen", body: null },
+      },
     },
     async (c, { caller, params, query }) => {
       const id = params.id as TaskId;
@@ -53,7 +56,7 @@ export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
         return send(c, id, wanted(id, await recordings(id, owner), query.attempt), query.offset);
       // Asked for now, so that a task which is not there, or not the caller's, is an answer and not an empty stream.
       await store.getTask(id, owner);
-      const next = async (): Promise<Trajectory | null> => {
+      const next = async (): Promise<Recording | typeof NOT_BEGUN | null> => {
         const known = await recordings(id, owner);
         const found = known.find(({ attempt }) => query.attempt === undefined || attempt === query.attempt);
         if (found !== undefined) return found;
@@ -64,6 +67,9 @@ export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
         "Cache-Control": "no-store, no-transform",
         "X-Accel-Buffering": "no",
       };
+      const now = await next();
+      if (now === null || (!now.held && query.offset >= now.size)) return noContent(c);
+      if (now.fence !== null) c.header("DSEC-Attempt", String(now.attempt));
       if (c.req.method === "HEAD") return c.body(null, 200, headers);
       return c.body(trajectoryStream(gateway, c, id, { from: query.offset, next }), 200, headers);
     },
@@ -176,7 +182,7 @@ export function traceRoutes(gateway: Gateway): OpenAPIHono<Env> {
 type Recording = Trajectory & { fence: number; attempt: number; trace: TraceSummary | null };
 
 /** A task that waits for its first attempt. */
-const NOT_BEGUN: Trajectory = { fence: null, size: 0, held: true };
+const NOT_BEGUN = { fence: null, size: 0, held: true } as const satisfies Trajectory;
 
 function wanted(id: TaskId, recordings: Recording[], attempt: number | undefined): Recording {
   const kept = recordings.filter(({ trace, size }) => trace !== null || size > 0);

@@ -14,7 +14,7 @@ const PARTS_PER_READ = 64;
 
 /**
  * Reads only when the client has room. Ends where the attempt is held no more and all that came of it was read, when the
- * client leaves, or when the gateway stops.
+ * client leaves, or when the gateway stops: whoever asks on is told which it was.
  * @param following.next the trajectory as it is now; null where none will come
  */
 export function trajectoryStream(

@@ -1,7 +1,9 @@
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Lease } from "#core/wire/leases.ts";
 import type { TaskEvent } from "#core/wire/tasks.ts";
+import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
 import { type Client, createClient } from "#sdk/client.ts";
 import { decodeData } from "#sdk/task-events.ts";
 import type { Fetch } from "#sdk/transport.ts";
@@ -25,9 +27,9 @@ beforeAll(async () => {
   client = createClient({ gateway: ISSUER, apiKey, fetch: direct });
 });
 
-const stops: (() => void)[] = [];
+const stops: (() => unknown)[] = [];
 afterAll(async () => {
-  for (const stop of stops) stop();
+  for (const stop of stops) await stop();
   await gateway.close();
 });
 
@@ -371,6 +373,87 @@ test("content that was changed on its way is refused", async () => {
   expect(new TextDecoder().decode(await client.artifacts.get(artifact))).toBe("content");
 });
 
+test("a trace is followed over a gateway's restart, also of a task that waits, to the end of its attempt", async () => {
+  let server = await startServer(0);
+  const { tasks } = createClient({ gateway: server.url, apiKey });
+  const restart = async () => {
+    await server.close();
+    server = await startServer(Number(new URL(server.url).port));
+  };
+  const { id } = await client.tasks.submit({ command: ["true"] });
+  const isFollowed = untilFollowed();
+  const followed = readAlong(tasks.followTrace(id));
+  await isFollowed;
+  await restart();
+  const [lease] = await executor.acquire();
+  await executor.start(lease!);
+  await sendPart(lease!, 0, "first ");
+  await vi.waitFor(() => expect(followed.text).toBe("first "), SOON);
+  await restart();
+  expect(followed.isOver).toBe(false);
+  await sendPart(lease!, 6, "second");
+  await executor.finish(lease!);
+  await followed.over;
+  expect(followed.text).toBe("first second");
+});
+
+test("a trace that is followed stays that of one attempt, though another begins while the connection is lost", async () => {
+  const server = await startServer(0);
+  const { tasks } = createClient({ gateway: server.url, apiKey });
+  const { id } = await client.tasks.submit({ command: ["true"], retries: 1 });
+  const isFollowed = untilFollowed();
+  const followed = readAlong(tasks.followTrace(id));
+  await isFollowed;
+  const [first] = await executor.acquire();
+  await executor.start(first!);
+  await sendPart(first!, 0, "the first");
+  await vi.waitFor(() => expect(followed.text).toBe("the first"), SOON);
+  await server.close();
+  const outcome = { reason: "launch_failed", exit_code: null, signal: null, message: "lost" } as const;
+  const hold = { lease_id: first!.lease_id, fence: first!.fence };
+  await gateway.store.failLease(executor.executorId as never, hold as never, outcome, null);
+  const other = await gateway.executor();
+  const [second] = await other.acquire(20_000);
+  await other.start(second!);
+  await sendPart(second!, 0, "the second, which is longer", other);
+  await startServer(Number(new URL(server.url).port));
+  await followed.over;
+  expect(followed.text).toBe("the first");
+  await other.finish(second!);
+});
+
+test("a trace is followed however long nothing happens, and not for ever where every connection breaks", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  try {
+    let connections = 0;
+    const quiet = (quietMs: number, times: number) =>
+      createClient({
+        gateway: ISSUER,
+        apiKey,
+        retries: 2,
+        fetch: async () => {
+          if (connections++ >= times) return new Response(null, { status: 204 });
+          return new Response(
+            new ReadableStream({
+              pull(controller) {
+                vi.advanceTimersByTime(quietMs);
+                controller.error(new TypeError("terminated"));
+              },
+            }),
+            { headers: { "dsec-attempt": "1" } },
+          );
+        },
+      }).tasks.followTrace("task_00000000000000000000000000");
+    await readAlong(quiet(300_000, 10)).over;
+    expect(connections).toBe(11);
+    connections = 0;
+    await expect(readAlong(quiet(10, 10)).over).rejects.toMatchObject({ code: "GATEWAY_UNREACHABLE" });
+    expect(connections).toBe(3);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
 test("every page of a long list is read", async () => {
   const label = crypto.randomUUID();
   const ids = [];
@@ -403,6 +486,51 @@ test("a gateway address that is none is refused before anything is sent", () => 
   expect(() => createClient({ gateway: "dsec.example" })).toThrow(/no URL|must be http/);
   expect(() => createClient({ gateway: "file:///etc/passwd" })).toThrow(/must be http/);
 });
+
+async function startServer(port: number): Promise<RunningGateway> {
+  const server = await startGateway({ ports: gateway.ports, host: "127.0.0.1", port });
+  stops.push(() => server.close());
+  return server;
+}
+
+async function sendPart(
+  { lease_id, fence }: Lease,
+  offset: number,
+  text: string,
+  by = executor,
+): Promise<void> {
+  const path = `/v1/leases/${lease_id}/trace?fence=${fence}&offset=${offset}`;
+  const init = { headers: { "content-type": "application/octet-stream" } };
+  await by.ok("POST", path, new TextEncoder().encode(text), init);
+}
+
+const SOON = { timeout: 20_000 };
+
+/** Resolves once the gateway waits for what is to come of a trace. */
+function untilFollowed(): Promise<void> {
+  const wait = gateway.wake.wait.bind(gateway.wake);
+  return new Promise((resolve) => {
+    const watched = vi.spyOn(gateway.wake, "wait").mockImplementation((topic, ms, signal) => {
+      if (topic.startsWith("trace:")) {
+        watched.mockRestore();
+        resolve();
+      }
+      return wait(topic, ms, signal);
+    });
+  });
+}
+
+/** What has come so far. */
+function readAlong(parts: AsyncGenerator<Uint8Array>) {
+  const decoder = new TextDecoder();
+  const read = { text: "", isOver: false, over: Promise.resolve() };
+  read.over = (async () => {
+    for await (const part of parts) read.text += decoder.decode(part);
+    read.isOver = true;
+  })();
+  read.over.catch(() => {});
+  return read;
+}
 
 async function collect(events: AsyncGenerator<TaskEvent>): Promise<TaskEvent[]> {
   const all: TaskEvent[] = [];

@@ -110,6 +110,9 @@ test("who follows is sent each part as it comes, from where it left off, and the
   await sendPart(lease, 13, "third");
   await executor.finish(lease, {});
   expect(await late).toBe("first second third");
+  expect((await following).headers.get("dsec-attempt")).toBe("1");
+  const over = await client.send("GET", `${path}&attempt=1&offset=18`);
+  expect([over.status, await over.text()]).toEqual([204, ""]);
 });
 
 test("who follows a task that waits is sent its first attempt", async () => {
