@@ -3,7 +3,7 @@
  * demo does with every result. Nothing is fetched.
  */
 import { createHash } from "node:crypto";
-import { createReadStream, lstatSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, createReadStream, lstatSync, openSync, readdirSync, readSync, type Stats } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { decodeProtectedHeader } from "jose";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
@@ -57,37 +57,60 @@ export async function verify(
 }
 
 function refusal(target: string, error: unknown): Verification {
-  if (!(error instanceof DsecError)) throw error;
-  return { state: "refused", target, code: error.code, message: error.message };
+  if (error instanceof DsecError) {
+    return { state: "refused", target, code: error.code, message: error.message };
+  }
+  if (isFileError(error)) {
+    return { state: "refused", target, code: "NOT_FOUND", message: `it cannot be read: ${error.message}` };
+  }
+  throw error;
 }
 
 /**
- * A folder with an attestation, where every other file is one of its outputs, but for keys right beside it. A link is
- * refused: it would stand for a file that whoever handed the folder over does not hold.
+ * A folder with an attestation, where every other file is one of its outputs, but for keys right beside it. One without, and
+ * what is no folder, is refused: a piece that is missing is not verified. So is a link: it would stand for a file that whoever
+ * handed the folder over does not hold.
  */
 export async function verifyFolder(folder: string, trust: Trust): Promise<Verification> {
   const own = [ATTESTATION_FILE, JWKS_FILE].map((name) => join(folder, name));
+  const token = join(folder, ATTESTATION_FILE);
   const files: GivenFile[] = [];
+  let jwt: string;
   try {
     for (const path of regularFiles(folder))
       if (!own.includes(path)) files.push(await givenFile(folder, path));
+    if (!isFile(token)) {
+      throw new DsecError("ATTESTATION_NOT_FOUND", `${folder} holds no file ${ATTESTATION_FILE}`);
+    }
+    jwt = readJwt(token);
   } catch (error) {
     return refusal(folder, error);
   }
-  return verify(folder, { jwt: readJwt(join(folder, ATTESTATION_FILE)), files }, trust);
+  return verify(folder, { jwt, files }, trust);
 }
 
-/** The folders with an attestation: the given one, or else those right below it; and links there, which are not looked behind. */
+/**
+ * What is to be verified of a folder: itself where it has an attestation, or else all that is in it but the keys. Empty where
+ * nothing in it has one either.
+ */
 export function attestedFolders(folder: string): string[] {
-  if (isThere(join(folder, ATTESTATION_FILE))) return [folder];
-  return readdirSync(folder, { withFileTypes: true })
-    .filter(
-      (entry) =>
-        entry.isSymbolicLink() ||
-        (entry.isDirectory() && isThere(join(folder, entry.name, ATTESTATION_FILE))),
-    )
-    .map((entry) => join(folder, entry.name))
-    .sort();
+  if (entryAt(join(folder, ATTESTATION_FILE))) return [folder];
+  const paths = namesIn(folder).map((name) => join(folder, name));
+  if (!paths.some((path) => isFolderWithToken(path))) return [];
+  return paths.filter((path) => path !== join(folder, JWKS_FILE) || !isFile(path)).sort();
+}
+
+/** A link is not looked behind. */
+function isFolderWithToken(path: string): boolean {
+  return entryAt(path)?.isDirectory() === true && entryAt(join(path, ATTESTATION_FILE)) !== undefined;
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (cause) {
+    throw unreadable(folder, cause);
+  }
 }
 
 /** `jwks.json` beside the path or in a folder above it. */
@@ -111,22 +134,32 @@ export function readJwt(path: string): string {
   return readBounded(path, LIMITS.jwtBytes).toString("latin1").trim();
 }
 
+/** By the bytes that come, not by a size that is told: a link or a pipe that a user names has none of its own. */
 function readBounded(path: string, maxBytes: number): Buffer {
-  let size: number;
-  try {
-    size = lstatSync(path).size;
-  } catch (cause) {
-    throw new DsecError("NOT_FOUND", `${path} cannot be read: ${(cause as Error).message}`, { cause });
-  }
   // a trailing newline is a file's, not the token's
-  if (size > maxBytes + 2)
-    throw new DsecError("BODY_TOO_LARGE", `${path} has ${size} bytes; at most ${maxBytes} are read`);
-  return readFileSync(path);
+  const content = Buffer.alloc(maxBytes + 3);
+  let size = 0;
+  try {
+    const file = openSync(path, "r");
+    try {
+      for (let read = -1; read !== 0 && size < content.length; size += read)
+        read = readSync(file, content, size, content.length - size, null);
+    } finally {
+      closeSync(file);
+    }
+  } catch (cause) {
+    throw unreadable(path, cause);
+  }
+  if (size === content.length)
+    throw new DsecError("BODY_TOO_LARGE", `${path} has more than the ${maxBytes} bytes that are read`);
+  return content.subarray(0, size);
 }
 
 /** Links are not followed: a folder from a stranger must not make us read elsewhere. */
 function regularFiles(folder: string): string[] {
-  if (lstatSync(folder).isSymbolicLink()) throw noOutput(folder, "a link");
+  const kind = lstatSync(folder);
+  if (kind.isSymbolicLink()) throw noOutput(folder, "a link");
+  if (!kind.isDirectory()) throw new DsecError("ATTESTATION_NOT_FOUND", `${folder} is attested by nothing`);
   const paths: string[] = [];
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
@@ -157,10 +190,25 @@ async function givenFile(folder: string, path: string): Promise<GivenFile> {
   return { path: relative(folder, path), digest: digestOf(hash.digest()), size };
 }
 
-function isThere(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+/** What is there itself, not what a link leads to; undefined where nothing is. */
+export function entryAt(path: string): Stats | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false });
+  } catch (cause) {
+    // nothing is below a file, nor has a name as long as a URL may be
+    if (isFileError(cause) && /^(ENOTDIR|ENAMETOOLONG)$/.test(cause.code ?? "")) return undefined;
+    throw unreadable(path, cause);
+  }
 }
 
 function isFile(path: string): boolean {
-  return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  return entryAt(path)?.isFile() === true;
+}
+
+function unreadable(path: string, cause: unknown): DsecError {
+  return new DsecError("NOT_FOUND", `${path} cannot be read: ${(cause as Error).message}`, { cause });
+}
+
+function isFileError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && "syscall" in error;
 }

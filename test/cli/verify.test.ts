@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import { ISSUER, issuedAttestation } from "#test/support/attestation.ts";
@@ -135,6 +135,43 @@ test("one bad result among good ones fails the whole", async () => {
   const ended = await dsec(["verify", mixed]);
   expect(ended.code).toBe(1);
   expect(ended.stdout.toString()).toMatch(/✓ verified[\s\S]*✗ refused[\s\S]*1 of 2 verified/);
+});
+
+test("what has no attestation beside results that have one is refused, and hides none of the rest", async () => {
+  const mixed = join(folder, "pieces");
+  cpSync(many, mixed, { recursive: true });
+  rmSync(join(mixed, "two", "attestation.jwt"));
+  cpSync(join(many, "two"), join(mixed, "group", "three"), { recursive: true });
+  writeFileSync(join(mixed, "stray.json"), "{}");
+  cpSync(join(many, "one"), join(mixed, "big"), { recursive: true });
+  writeFileSync(join(mixed, "big", "attestation.jwt"), "x".repeat(2 * LIMITS.jwtBytes));
+  cpSync(join(many, "one"), join(mixed, "folded"), { recursive: true });
+  rmSync(join(mixed, "folded", "attestation.jwt"));
+  mkdirSync(join(mixed, "folded", "attestation.jwt"));
+  const ended = await dsec(["verify", mixed, "--json"]);
+  const results = JSON.parse(ended.stdout.toString()) as { target: string; state: string; code?: string }[];
+  expect(results.map(({ target, state, code }) => [relative(mixed, target), code ?? state])).toEqual([
+    ["big", "BODY_TOO_LARGE"],
+    ["folded", "ATTESTATION_NOT_FOUND"],
+    ["group", "ATTESTATION_NOT_FOUND"],
+    ["one", "verified"],
+    ["stray.json", "ATTESTATION_NOT_FOUND"],
+    ["two", "ATTESTATION_NOT_FOUND"],
+  ]);
+  expect(ended.code).toBe(1);
+  const alone = await dsec(["verify", join(mixed, "folded"), "--jwks", join(many, "jwks.json"), "--json"]);
+  expect(firstOf(alone)).toMatchObject({ state: "refused", code: "ATTESTATION_NOT_FOUND" });
+});
+
+test("an attestation alone verifies with the keys beside it, and a folder in its place has a code", async () => {
+  expect((await dsec(["verify", join(good, "attestation.jwt")])).code).toBe(0);
+  const link = join(folder, "link-to-folder");
+  symlinkSync(good, link);
+  for (const words of [[link], [good, "--jwks", folder]]) {
+    const { code, stderr } = await dsec(["verify", ...words]);
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/NOT_FOUND: .* cannot be read: EISDIR/)]);
+    expect(stderr).not.toContain("    at ");
+  }
 });
 
 test("what cannot be examined at all says why", async () => {
