@@ -19,6 +19,21 @@ export async function connect(options: ConnectionOptions): Promise<Client> {
   );
 }
 
+/**
+ * The gateway of an address that need not be the user's own, as a link in a message is not: a key is shown to it only where it
+ * is the gateway that is named, or that serves the data folder.
+ * @throws CONFIG_INVALID where it is neither
+ */
+export async function connectToOrigin(origin: string, options: ConnectionOptions): Promise<Client> {
+  if (options.gateway !== undefined && gatewayOrigin(options.gateway) === origin) return connect(options);
+  const serving = await findServing(dataFolder(options.data));
+  if (serving !== undefined && gatewayOrigin(serving.url) === origin) return connect({ data: options.data });
+  throw new DsecError(
+    "CONFIG_INVALID",
+    `${origin} is not the gateway that your key is for, and is sent no key; if it is to have it, name it: --gateway ${origin}`,
+  );
+}
+
 /** As `connect`, or undefined where no gateway is named and none serves the data folder. */
 export async function findGateway(options: ConnectionOptions): Promise<Client | undefined> {
   const folder = dataFolder(options.data);

@@ -1,11 +1,11 @@
-import { lstatSync, realpathSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { sep } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { sha256 } from "#core/json.ts";
 import type { GivenFile } from "#trace/attestation/bundle.ts";
 import { createJwksCache } from "#trace/attestation/jwks-cache.ts";
 import type { KeySource } from "#trace/attestation/verify.ts";
-import { connect } from "../connection.ts";
+import { connect, connectToOrigin } from "../connection.ts";
 import {
   type Command,
   dataOption,
@@ -21,7 +21,9 @@ import { verifyTrace } from "../trace-verification.ts";
 import {
   ATTESTATION_FILE,
   attestedFolders,
+  entryAt,
   findJwksFile,
+  JWKS_FILE,
   readJwksFile,
   readJwt,
   type Trust,
@@ -41,8 +43,10 @@ type Options = {
   data: string;
 };
 
-/** A task id, or the URL of a task or of something below it. */
-const TASK = /^(?:https?:\/\/.*\/)?(task_[0-9a-z]+)(?:\/.*)?$/;
+type NamedTask = {
+  id: string /** Of the gateway that its URL names; null of a bare id. */;
+  origin: string | null;
+};
 
 /** Where the keys are from, and whether that is where the result is from: then they do not say who signed. */
 type Keys = { source: string; came_along: boolean };
@@ -75,16 +79,16 @@ export function define(command: Command): void {
   command.addHelpText(
     "after",
     `\nFiles and folders are verified offline: nothing is fetched unless --jwks is a URL. In a folder, every file
-beside ${ATTESTATION_FILE} must be an attested output, and a link is refused. Keys that came with the
-result do not prove who signed it, which is then said. The exit code is 0 only if everything verifies.`,
+beside ${ATTESTATION_FILE} must be an attested output, or everything beside ${JWKS_FILE} a folder with an attestation; a
+link is refused. Keys that came with the result, or from the gateway that its URL names, do not prove who signed it, which
+is then said. A URL's gateway must be the one that --gateway names, or that serves the data folder. The exit code is 0
+only if everything verifies.`,
   );
 }
 
 async function run(target: string, options: Options): Promise<void> {
-  const taskId = TASK.exec(target)?.[1];
-  const { keys, attested } = await (taskId === undefined
-    ? verifyPath(target, options)
-    : verifyTask(taskId, target, options));
+  const task = namedTask(target);
+  const { keys, attested } = await (task === null ? verifyPath(target, options) : verifyTask(task, options));
   const results = options.trace === undefined ? attested : await verifyTrace(options.trace, attested);
   if (keys.came_along) {
     for (const result of results)
@@ -95,10 +99,21 @@ async function run(target: string, options: Options): Promise<void> {
   process.exitCode = results.every(({ state }) => state === "verified") ? EXIT.done : EXIT.failed;
 }
 
+/** A bare task id, or the URL of a task or of something below it. What is there as a file or folder is that, whatever its name. */
+function namedTask(target: string): NamedTask | null {
+  if (entryAt(target) !== undefined) return null;
+  if (/^task_[0-9a-z]+$/.test(target)) return { id: target, origin: null };
+  const url = URL.parse(target);
+  if (url === null || !/^https?:$/.test(url.protocol)) return null;
+  const id = /\/(task_[0-9a-z]+)(?:\/|$)/.exec(url.pathname)?.[1];
+  if (id !== undefined) return { id, origin: url.origin };
+  throw new DsecError("NOT_FOUND", `${target} is no task's URL, such as ${url.origin}/v1/tasks/task_01k…`);
+}
+
 type Verified = { keys: Keys; attested: Verification[] };
 
 async function verifyPath(target: string, options: Options): Promise<Verified> {
-  const found = lstatSync(target, { throwIfNoEntry: false });
+  const found = entryAt(target);
   if (found === undefined) throw new DsecError("NOT_FOUND", `${target}: no such file or folder`);
   const folders = found.isDirectory() ? attestedFolders(target) : undefined;
   if (folders?.length === 0) {
@@ -113,10 +128,12 @@ async function verifyPath(target: string, options: Options): Promise<Verified> {
   return { keys, attested };
 }
 
-/** Every attestation that a gateway holds of a task; the outputs are compared with the one that decided. */
-async function verifyTask(taskId: string, target: string, options: Options): Promise<Verified> {
-  const gateway = /^https?:/.test(target) ? { gateway: new URL(target).origin } : {};
-  const client = await connect({ ...options, ...gateway });
+/**
+ * Every attestation that a gateway holds of a task; the outputs are compared with the one that decided. What answers may be
+ * hostile: a genuine attestation of something else is refused, and so is a result that none is given for.
+ */
+async function verifyTask({ id: taskId, origin }: NamedTask, options: Options): Promise<Verified> {
+  const client = await (origin === null ? connect(options) : connectToOrigin(origin, options));
   const [task, attestations] = await Promise.all([
     client.tasks.get(taskId),
     client.tasks.attestations(taskId),
@@ -127,22 +144,36 @@ async function verifyTask(taskId: string, target: string, options: Options): Pro
       `task ${taskId} is ${task.state} and has no attestation yet`,
     );
   }
-  const { jwks, keys } = keysFor(options.jwks ?? `${client.gateway}/.well-known/jwks.json`, null);
+  const found = keysFor(options.jwks ?? `${client.gateway}/.well-known/jwks.json`, null);
+  // whoever made up a URL names with it where the keys are, too
+  const keys = { ...found.keys, came_along: origin !== null && options.jwks === undefined };
   const files: GivenFile[] = [];
   for (const output of task.result?.outputs ?? []) {
     const bytes = await client.tasks.output(taskId, output);
     files.push({ path: output.path, digest: await sha256(bytes), size: bytes.length });
   }
   const attested = await Promise.all(
-    attestations.map(({ id, jwt }) =>
-      verify(
-        `${taskId} ${id}`,
-        { jwt, files: id === task.attestation_id ? files : [] },
-        { ...choice(options), jwks },
-      ),
-    ),
+    attestations.map(async ({ id, jwt }) => {
+      const bundle = { jwt, files: id === task.attestation_id ? files : [] };
+      const result = await verify(`${taskId} ${id}`, bundle, { ...choice(options), jwks: found.jwks });
+      return ofTask(result, taskId, id);
+    }),
   );
+  if (task.result !== null && !attestations.some(({ id }) => id === task.attestation_id)) {
+    attested.push({
+      ...{ state: "refused", target: taskId, code: "ATTESTATION_NOT_FOUND" },
+      message: `it has a result, and none of the attestations that ${client.gateway} gives is named as the one of that`,
+    });
+  }
   return { keys, attested };
+}
+
+function ofTask(result: Verification, taskId: string, attestationId: string): Verification {
+  if (result.state === "refused") return result;
+  const { sub, jti } = result.claims;
+  if (sub === taskId && jti === attestationId) return result;
+  const message = `the gateway gives as this one attestation ${jti} of ${sub}`;
+  return { state: "refused", target: result.target, code: "ATTESTATION_INVALID", message };
 }
 
 function choice({ issuer, nonce }: Options): Omit<Trust, "jwks"> {
