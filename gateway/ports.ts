@@ -197,7 +197,8 @@ export type Store = MessageStore & {
   // observations
   /**
    * Queues an observation for the task's sandbox; `owner` null may name every task. Repeated with its idempotency key it
-   * is the first one. TASK_NOT_FOUND, TASK_ALREADY_FINISHED, OBSERVATIONS_FULL.
+   * is the first one, also when the task has ended since; with other content, or by another key, it is
+   * IDEMPOTENCY_KEY_REUSED. TASK_NOT_FOUND, TASK_ALREADY_FINISHED, OBSERVATIONS_FULL.
    */
   addObservation(observation: {
     taskId: TaskId;

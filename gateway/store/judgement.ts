@@ -32,7 +32,8 @@ export function standingFrom(leaseId: string): string {
 
 /**
  * The leases that executors may write for, out of `input` rows `i` of what they say they hold; locked, each as `h`.
- * It stands in every statement that writes for a lease without ending it; what follows names the leases by
+ * It stands in every statement that writes for leases without ending them and reads nothing else that their locks protect:
+ * the statement sees all other rows as they were before it waited. What follows names the leases by
  * `id = any(array(select …))`. Locks are taken in the order of lease ids, so that batches over the same leases cannot
  * wait for each other. The shape leaves the planner no choice but the primary key, row by row: while a table is young
  * it has no statistics, and any other way reads the whole of it.

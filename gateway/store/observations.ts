@@ -2,7 +2,7 @@
 import { DsecError } from "#core/errors.ts";
 import type { ExecutorId, KeyId, LeaseId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
-import { isFinal, type TaskState } from "#core/task.ts";
+import type { TaskState } from "#core/task.ts";
 import type { Store } from "#gateway/ports.ts";
 import type { StoreContext } from "./store.ts";
 import { taskNotFound } from "./tasks.ts";
@@ -15,35 +15,34 @@ export function observationStore({ sql, wake }: StoreContext): Pick<Store, Obser
     async addObservation({ taskId, owner, keyId, content, idempotencyKey }) {
       const text = storableJson(content);
       const [row] = await sql.query<AddedRow>(ADD, [
-        taskId,
-        owner,
-        keyId,
-        text,
-        idempotencyKey,
-        LIMITS.observationsQueued,
+        ...[taskId, owner, keyId, idempotencyKey, text, LIMITS.observationsQueued],
       ]);
-      if (!row) throw taskNotFound(taskId);
-      if (isFinal(row.state)) {
-        throw new DsecError(
-          "TASK_ALREADY_FINISHED",
-          `task ${taskId} is ${row.state}: nobody is there to observe anything`,
-        );
+      const { outcome, state, holder, place, noted_at } = row!;
+      switch (outcome) {
+        case null:
+          throw taskNotFound(taskId);
+        case "over":
+          throw new DsecError(
+            "TASK_ALREADY_FINISHED",
+            `task ${taskId} is ${state}: nobody is there to observe anything`,
+          );
+        case "full":
+          throw new DsecError(
+            "OBSERVATIONS_FULL",
+            `task ${taskId} has ${LIMITS.observationsQueued} observations that no executor has received; wait for them`,
+            { details: { retry_after_ms: 1000 } },
+          );
+        case "reused":
+          throw new DsecError(
+            "IDEMPOTENCY_KEY_REUSED",
+            `task ${taskId}: idempotency key ${JSON.stringify(idempotencyKey)} was used for observation ${place}, which another key made or which says something else; use a new key for a new observation`,
+            { details: { seq: place } },
+          );
       }
-      if (row.seq === null || row.at === null) {
-        throw new DsecError(
-          "OBSERVATIONS_FULL",
-          `task ${taskId} has ${LIMITS.observationsQueued} observations that no executor has received; wait for them`,
-          { details: { retry_after_ms: 1000 } },
-        );
-      }
-      if (row.executor_id !== null) wake.notify(`observe:${row.executor_id}`);
-      const observation = {
-        seq: row.seq,
-        from: row.from,
-        at: row.at.toISOString(),
-        content: JSON.parse(row.content) as unknown,
-      };
-      return { observation, created: row.created };
+      if (holder !== null) wake.notify(`observe:${holder}`);
+      const observed: unknown = JSON.parse(text);
+      const observation = { seq: place, from: keyId, at: noted_at.toISOString(), content: observed };
+      return { observation, created: outcome === "added" };
     },
 
     async waitingObservations(executorId) {
@@ -61,43 +60,15 @@ export function observationStore({ sql, wake }: StoreContext): Pick<Store, Obser
   };
 }
 
-type AddedRow = {
-  state: TaskState;
-  executor_id: ExecutorId | null;
-  seq: number | null;
-  from: KeyId;
-  at: Date | null;
-  content: string;
-  created: boolean;
+type AddedRow = { state: TaskState; holder: ExecutorId | null; place: number; noted_at: Date } & {
+  /** Null where there is no such task. */
+  outcome: "added" | "known" | "reused" | "over" | "full" | null;
 };
 
 type WaitingRow = { lease_id: LeaseId; fence: string; seq: number; key_id: KeyId; at: Date; content: string };
 
-/** Numbers are given out under the task's row lock. An idempotency key that was used names what it made then. */
 const ADD = `
-with task as materialized (
-  select t.id, t.state, (select l.executor_id from leases l where l.id = t.lease_id) as executor_id from tasks t
-  where t.id = $1 and ($2::text is null or t.key_id = $2) for update
-),
-before as materialized (
-  select o.seq, o.key_id, o.at, o.content from observations o join task on task.id = o.task_id
-  where o.idempotency_key = $5::text
-),
-waiting as (
-  select count(*) as count from observations o join task on task.id = o.task_id where o.received_fence is null
-),
-added as (
-  insert into observations (task_id, seq, key_id, idempotency_key, at, content)
-  select task.id, (select coalesce(max(o.seq), 0) + 1 from observations o where o.task_id = task.id), $3, $5::text,
-         dsec_now(), $4
-  from task where task.state in ('queued', 'leased', 'running') and not exists (select 1 from before)
-    and (select count from waiting) < $6::int
-  returning seq, key_id, at, content
-)
-select case when b.seq is null then task.state else 'running' end as state, task.executor_id,
-       coalesce(a.seq, b.seq) as seq, coalesce(a.key_id, b.key_id) as "from", coalesce(a.at, b.at) as at,
-       coalesce(a.content, b.content) as content, a.seq is not null as created
-from task left join added a on true left join before b on true`;
+select outcome, state, holder, place, noted_at from dsec_add_observation($1, $2, $3, $4, $5, $6::int)`;
 
 /** Those of tasks that the executor holds, and that it has not said to have received. */
 const WAITING = `

@@ -300,30 +300,7 @@ const SUBMIT_TO = `
 select created_at, expires_at from dsec_submit_to($1, $2, $3, $4, $5::text::json, $6, $7::text::jsonb, $8, $9,
   $10::text::int[], $11::smallint, $12::int, $13, $14::text::bigint[], $15::int, $16::int)`;
 
-/** Queued: ends at once. Held: the holder is told. No row where the task is final, unknown or another key's. */
-const CANCEL = `
-with task as materialized (
-  select t.id, t.lease_id, t.priority, t.rank from tasks t where t.id = $1 and ($2::text is null or t.key_id = $2)
-),
-taken as (
-  delete from queue q using task t where q.priority = t.priority and q.rank = t.rank and q.task_id = t.id
-  returning q.task_id
-),
-ended as (
-  update tasks t set state = 'cancelled', reason = 'cancelled', cancel_requested = true, result = $3::text::json,
-    finished_at = dsec_now(), last_seq = t.last_seq + 1
-  where t.id = any (array(select task_id from taken))
-  returning t.state
-),
-counted as (
-  insert into end_counts as c (state, part, count) select state, pg_backend_pid() % 64, 1 from ended
-  on conflict (state, part) do update set count = c.count + 1
-),
-asked as (
-  update leases l set cancel_requested = true where l.id = any (array(select lease_id from task))
-  returning l.executor_id
-)
-select null as executor_id from ended union all select executor_id from asked`;
+const CANCEL = "select executor_id from dsec_cancel($1, $2, $3)";
 
 /** Those that the task and its lease tell of, and those that are written down. */
 const EVENTS = `

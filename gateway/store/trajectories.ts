@@ -3,7 +3,6 @@ import { hexOf } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import type { Digest, TaskId } from "#core/ids.ts";
 import type { Store } from "#gateway/ports.ts";
-import { heldRows } from "./judgement.ts";
 import type { StoreContext } from "./store.ts";
 import { taskNotFound } from "./tasks.ts";
 
@@ -16,16 +15,17 @@ export function trajectoryStore(
 ): Pick<Store, TrajectoryMethods> {
   return {
     async appendTrajectory(executorId, hold, { offset, size, digest, content }) {
-      const [row] = await sql.query<{ task_id: TaskId; end_bytes: string; added: boolean }>(APPEND, [
+      const [row] = await sql.query<AppendedRow>(APPEND, [
         ...[executorId, hold.lease_id, hold.fence],
         ...[offset, size, digest, content === null ? null : hexOf(content)],
       ]);
-      if (row === undefined) {
+      if (row!.task_id === null) {
         await findLease(executorId, hold);
         throw new DsecError("LEASE_EXPIRED", `lease ${hold.lease_id} ended while its trajectory was sent`);
       }
-      const end = Number(row.end_bytes);
-      if (row.added) wake.notify(`trace:${row.task_id}`);
+      const { task_id, end_bytes, added } = row!;
+      const end = Number(end_bytes);
+      if (added) wake.notify(`trace:${task_id}`);
       else if (offset + size > end) {
         throw new DsecError(
           "TRACE_GAP",
@@ -33,7 +33,7 @@ export function trajectoryStore(
           { details: { size: end } },
         );
       }
-      return { size: row.added ? offset + size : end };
+      return { size: added ? offset + size : end };
     },
 
     async listTrajectories(taskId, owner) {
@@ -56,26 +56,14 @@ export function trajectoryStore(
   };
 }
 
+/** `task_id` is null where the lease is not held. */
+type AppendedRow = { task_id: TaskId; end_bytes: string; added: boolean } | { task_id: null };
 type PartRow = { at_bytes: string; size_bytes: number; digest: Digest | null; content: Uint8Array | null };
 type TrajectoryRow = { fence: string | null; attempt: number | null; size: string | null; held: boolean };
 
-/** The lease's row is locked, so that parts of one attempt come one after another. */
 const APPEND = `
-with input as (select $1::text as executor_id, $2::text as lease_id, $3::bigint as fence),
-held as materialized (${heldRows("h.id, h.task_id")}),
-known as materialized (
-  select held.task_id, l.attempt, coalesce((
-    select p.at_bytes + p.size_bytes from trajectory_parts p
-    where p.task_id = held.task_id and p.fence = $3 order by p.at_bytes desc limit 1
-  ), 0) as end_bytes
-  from held join leases l on l.id = held.id
-),
-added as (
-  insert into trajectory_parts (task_id, fence, at_bytes, attempt, size_bytes, digest, content)
-  select task_id, $3, $4::bigint, attempt, $5::int, $6, decode($7::text, 'hex') from known where end_bytes = $4::bigint
-  returning 1
-)
-select task_id, end_bytes, exists (select from added) as added from known`;
+select task as task_id, end_bytes, added
+from dsec_append_trajectory($1, $2, $3::bigint, $4::bigint, $5::int, $6, decode($7::text, 'hex'))`;
 
 /** Of a task, the newest first; the one that is held also where it has sent nothing yet. */
 const TRAJECTORIES = `

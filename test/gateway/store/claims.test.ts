@@ -108,6 +108,31 @@ onBothDatabases((context) => {
       taskId,
     ]);
     expect(rows).toEqual([{ by: 0 }]);
+
+    const { task: cancelled } = await submit(store, keyId);
+    await store.addObservation({ ...observed, taskId: cancelled.id as TaskId });
+    await store.cancelTask(cancelled.id as TaskId, keyId);
+    expect(await sql.query("select 1 from observations where received_fence is null")).toEqual([]);
+  });
+
+  test("an observation that is sent again is the first one, also when its task has ended, and says the same", async () => {
+    const { store } = context;
+    const [keyId, other] = [await newKey(store), await newKey(store)];
+    const taskId = (await submit(store, keyId)).task.id as TaskId;
+    const given = { taskId, owner: null, keyId, content: { hint: 1, more: [] }, idempotencyKey: "once" };
+    const first = await store.addObservation(given);
+    expect(first.created).toBe(true);
+    await store.cancelTask(taskId, keyId);
+    const again = await store.addObservation({ ...given, content: { more: [], hint: 1 } });
+    expect(again).toEqual({ observation: first.observation, created: false });
+    for (const another of [{ content: { hint: 2, more: [] } }, { keyId: other }]) {
+      await expect(store.addObservation({ ...given, ...another })).rejects.toMatchObject({
+        ...{ code: "IDEMPOTENCY_KEY_REUSED", details: { seq: 1 } },
+      });
+    }
+    await expect(store.addObservation({ ...given, idempotencyKey: "new" })).rejects.toMatchObject({
+      code: "TASK_ALREADY_FINISHED",
+    });
   });
 });
 

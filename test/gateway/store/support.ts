@@ -123,7 +123,7 @@ export async function claim(store: Store, executorId: ExecutorId, free = ROOMY):
 }
 
 /** Forgets what earlier tests left unfinished. */
-export async function emptyQueue({ sql }: Context): Promise<void> {
+export async function emptyQueue({ sql }: Pick<Context, "sql">): Promise<void> {
   await sql.query(
     `with waiting as (delete from queue), held as (delete from leases), sums as (delete from holdings)
      update tasks set state = 'cancelled' where state = 'queued'`,

@@ -1,0 +1,115 @@
+/** Gateways that change the same thing at one moment: whoever waits for a lock then goes by what the other has made of it. */
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import type { ExecutorId, KeyId, TaskId } from "#core/ids.ts";
+import type { Store } from "#gateway/ports.ts";
+import { postgresSql } from "#gateway/store/postgres-driver.ts";
+import type { Sql } from "#gateway/store/sql.ts";
+import { createStore } from "#gateway/store/store.ts";
+import { createLocalWake } from "#gateway/store/wake.ts";
+import { type PostgresServer, startPostgres } from "#test/support/postgres.ts";
+import { claim, complete, emptyQueue, holdOf, newExecutor, newKey, submit } from "./support.ts";
+
+let server: PostgresServer;
+let sql: Sql;
+let gateways: [Store, Store];
+let keyId: KeyId;
+let executorId: ExecutorId;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  const url = await server.database();
+  const gateway = () => createStore({ sql: postgresSql(url), wake: createLocalWake() });
+  sql = postgresSql(url);
+  gateways = [gateway(), gateway()];
+  keyId = await newKey(gateways[0]);
+});
+afterAll(async () => {
+  await Promise.all([...(gateways ?? []).map((gateway) => gateway.close()), sql?.close()]);
+  await server?.stop();
+});
+beforeEach(async () => {
+  await emptyQueue({ sql });
+  executorId = await newExecutor(gateways[0]);
+});
+
+test("observations that come at once are numbered one after the other", async () => {
+  const taskId = await newTask();
+  const added = await whileLocked(taskRow(taskId), [
+    () => observe(gateways[0], taskId, "a"),
+    () => observe(gateways[1], taskId, "b"),
+  ]);
+  expect(added.map(({ observation }) => observation.seq)).toEqual([1, 2]);
+});
+
+test("an observation that is sent again while the first is on its way is made once", async () => {
+  const taskId = await newTask();
+  const [first, second] = await whileLocked(taskRow(taskId), [
+    () => observe(gateways[0], taskId, "a", "once"),
+    () => observe(gateways[1], taskId, "a", "once"),
+  ]);
+  expect(first).toMatchObject({ created: true, observation: { seq: 1 } });
+  expect(second).toEqual({ created: false, observation: first!.observation });
+});
+
+test("a part of a trajectory that is sent again while the first is on its way changes nothing", async () => {
+  await newTask();
+  const hold = holdOf(await claim(gateways[0], executorId));
+  const part = { offset: 0, size: 3, digest: null, content: new Uint8Array([1, 2, 3]) };
+  const sent = await whileLocked(
+    `select 1 from leases where id = '${hold.lease_id}' for update`,
+    gateways.map((gateway) => () => gateway.appendTrajectory(executorId, hold, part)),
+  );
+  expect(sent).toEqual([{ size: 3 }, { size: 3 }]);
+  const next = { ...part, offset: 3 };
+  expect(await gateways[0].appendTrajectory(executorId, hold, next)).toEqual({ size: 6 });
+});
+
+test.each(["cancelled", "completed"])(
+  "no observation waits for a task that is %s while it is added",
+  async (how) => {
+    const taskId = await newTask();
+    const lease = how === "completed" ? await claim(gateways[1], executorId) : null;
+    await whileLocked<unknown>(taskRow(taskId), [
+      () => observe(gateways[0], taskId, "last words"),
+      () =>
+        lease === null ? gateways[1].cancelTask(taskId, keyId) : complete(gateways[1], executorId, lease),
+    ]);
+    const rows = await sql.query("select received_fence::int as fence from observations where task_id = $1", [
+      taskId,
+    ]);
+    expect(rows).toEqual([{ fence: 0 }]);
+  },
+);
+
+async function newTask(): Promise<TaskId> {
+  return (await submit(gateways[0], keyId)).task.id as TaskId;
+}
+
+function observe(store: Store, taskId: TaskId, content: unknown, idempotencyKey: string | null = null) {
+  return store.addObservation({ taskId, owner: keyId, keyId, content, idempotencyKey });
+}
+
+const taskRow = (id: TaskId) => `select 1 from tasks where id = '${id}' for update`;
+
+/** Begins each when the one before it waits for what `lock` holds, and gives that free when all do. */
+async function whileLocked<T>(lock: string, begin: (() => Promise<T>)[]): Promise<T[]> {
+  const begun: Promise<T>[] = [];
+  await sql.transaction(async (query) => {
+    await query(lock);
+    for (const one of begin) {
+      const running = one();
+      running.catch(() => {}); // is reported below
+      begun.push(running);
+      await vi.waitFor(async () => expect(await waiting()).toBe(begun.length), { timeout: 10_000 });
+    }
+  });
+  return Promise.all(begun);
+}
+
+async function waiting(): Promise<number> {
+  const [row] = await sql.query<{ count: number }>(
+    `select count(*)::int as count from pg_stat_activity
+     where datname = current_database() and wait_event_type = 'Lock'`,
+  );
+  return row!.count;
+}
