@@ -106,6 +106,8 @@ export type Store = MessageStore & {
     specDigest: Digest;
     idempotencyKey: string | null;
   }): Promise<{ task: Task; created: boolean }>;
+  /** The task that this idempotency key has made, if any; IDEMPOTENCY_KEY_REUSED where its spec is another. */
+  findSubmission(keyId: KeyId, idempotencyKey: string, specDigest: Digest): Promise<Task | null>;
   getTask(id: TaskId, keyId: KeyId | null): Promise<Task>;
   listTasks(
     query: PageQuery & {

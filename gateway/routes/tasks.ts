@@ -42,7 +42,7 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag: "tasks",
       summary: "Submit a task",
       description:
-        "With an Idempotency-Key, sending the same task again returns the first one (200). What no registered executor could ever satisfy is refused; while none is registered the task waits for one. With `Accept: text/event-stream` the answer is the task, as an event `task` without an id, followed by all its events: what a submission and then `GET /v1/tasks/{id}/events` give, in one request.",
+        "With an Idempotency-Key, sending the same task again returns the first one (200), also where it would be refused by now. What no registered executor could ever satisfy is refused; while none is registered the task waits for one. With `Accept: text/event-stream` the answer is the task, as an event `task` without an id, followed by all its events: what a submission and then `GET /v1/tasks/{id}/events` give, in one request.",
       access: ["tasks"],
       headers: IdempotencyHeaders,
       body: TaskSpecSchema,
@@ -54,14 +54,22 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
     async (c, { caller, body: spec }) => {
       const keyId = caller.key.id as KeyId;
       const idempotencyKey = idempotencyKeyOf(c);
-      refusePrivateBeyond(spec.policy, gateway.config.privateNetworks ?? []);
-      await refuseUnknownArtifacts(gateway, keyId, spec);
-      await refuseImpossible(spec, capacities);
       const specDigest = await gateway.crypto.sha256(canonicalJson(spec));
       const id = newId("task");
-      const { task, created } = await gateway.freshFeeds.over(id, keyId, () =>
-        store.submitTask({ id, keyId, spec, specDigest, idempotencyKey }),
-      );
+      const submit = async () => {
+        refusePrivateBeyond(spec.policy, gateway.config.privateNetworks ?? []);
+        await refuseUnknownArtifacts(gateway, keyId, spec);
+        await refuseImpossible(spec, capacities);
+        return gateway.freshFeeds.over(id, keyId, () =>
+          store.submitTask({ id, keyId, spec, specDigest, idempotencyKey }),
+        );
+      };
+      const { task, created } = await submit().catch(async (refusal: unknown) => {
+        // What was accepted once stays so, whatever has become impossible since: its client may have had no answer.
+        const first = idempotencyKey && (await store.findSubmission(keyId, idempotencyKey, specDigest));
+        if (!first) throw refusal;
+        return { task: first, created: false };
+      });
       gateway.metrics.count("dsec_tasks_submitted_total", "Tasks accepted.", { created: String(created) });
       c.header("Location", `/v1/tasks/${task.id}`);
       const status = created ? 201 : 200;

@@ -34,7 +34,14 @@ import { isPoison, type Parameter } from "./sql.ts";
 import type { SharedContext } from "./store.ts";
 import { storableJson } from "./text.ts";
 
-type TaskMethods = "submitTask" | "getTask" | "listTasks" | "cancelTask" | "listEvents" | "countTasks";
+type TaskMethods =
+  | "submitTask"
+  | "findSubmission"
+  | "getTask"
+  | "listTasks"
+  | "cancelTask"
+  | "listEvents"
+  | "countTasks";
 
 export function taskStore({
   sql,
@@ -97,12 +104,22 @@ export function taskStore({
   /** The task that holds the submission's idempotency key already. */
   async function submittedBefore(submission: Submission): Promise<Submitted | Error> {
     const { keyId, idempotencyKey, specDigest, id } = submission;
+    const first = await firstTask(keyId, idempotencyKey, specDigest);
+    if (first === null) return new Error(`task ${id} was neither stored nor is it a repetition`);
+    return first instanceof Error ? first : { task: first, created: false };
+  }
+
+  async function firstTask(
+    keyId: KeyId,
+    idempotencyKey: string | null,
+    specDigest: Digest,
+  ): Promise<Task | DsecError | null> {
     const [row] = await sql.query<TaskRow>(
       `select ${TASK_COLUMNS} from ${TASK_FROM} where t.key_id = $1 and t.idempotency_key = $2`,
       [keyId, idempotencyKey],
     );
-    if (!row) return new Error(`task ${id} was neither stored nor is it a repetition`);
-    if (row.spec_digest === specDigest) return { task: taskOf(row), created: false };
+    if (!row) return null;
+    if (row.spec_digest === specDigest) return taskOf(row);
     return new DsecError(
       "IDEMPOTENCY_KEY_REUSED",
       `idempotency key ${JSON.stringify(idempotencyKey)} was used for task ${row.id} with another spec ` +
@@ -113,6 +130,12 @@ export function taskStore({
 
   return {
     submitTask: (task) => submit({ ...task, specJson: storableJson(task.spec) }),
+
+    async findSubmission(keyId, idempotencyKey, specDigest) {
+      const first = await firstTask(keyId, idempotencyKey, specDigest);
+      if (first instanceof Error) throw first;
+      return first;
+    },
 
     async getTask(id, keyId) {
       const [row] = await sql.query<TaskRow>(

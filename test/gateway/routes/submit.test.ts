@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ExecutorId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { sharedPath } from "#test/support/shared.ts";
 import { type Client, openTestGateway, type TestGateway } from "../gateway-under-test.ts";
@@ -279,6 +280,27 @@ test("an image that no executor has is refused by name, with the one that was me
   expect(error.message).toContain("did you mean python:3.11?");
   const digest = `sha256:${"1".repeat(64)}`;
   expect((await client.submit({ image: digest })).spec.image).toBe(digest);
+});
+
+test("what was accepted once is never refused when it is sent again, whatever has become impossible since", async () => {
+  const only = await gateway.executor({}, ["debian:12"]);
+  const init = { headers: { "idempotency-key": "before-the-drain" } };
+  const request = { command: ["true"], image: "debian:12" };
+  const first = await client.submit(request, init);
+  await gateway.store.drainExecutor(only.executorId as ExecutorId);
+  gateway.clock.nowMs += 60_000; // past all that is remembered of executors
+  expect(await client.refused("POST", "/v1/tasks", request)).toMatchObject({ code: "IMAGE_NOT_FOUND" });
+  const again = await client.send("POST", "/v1/tasks", request, init);
+  expect([again.status, await again.json()]).toMatchObject([200, { id: first.id }]);
+  expect(again.headers.get("location")).toBe(`/v1/tasks/${first.id}`);
+  const other = { ...request, command: ["false"] };
+  expect(await client.refused("POST", "/v1/tasks", other, init)).toMatchObject({
+    ...{ code: "IDEMPOTENCY_KEY_REUSED", details: { task_id: first.id } },
+  });
+  const unused = { headers: { "idempotency-key": "after-the-drain" } };
+  expect(await client.refused("POST", "/v1/tasks", request, unused)).toMatchObject({
+    code: "IMAGE_NOT_FOUND",
+  });
 });
 
 test("a larger executor that joins is seen by the next submission", async () => {
