@@ -11,6 +11,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import { DsecError } from "#core/errors.ts";
 import { createGateway } from "../app.ts";
 import type { Env } from "../environment.ts";
+import { pause } from "../pause.ts";
 import type { GatewayPorts } from "../ports.ts";
 import { serveCalls } from "./call-server.ts";
 import { nodeCrypto } from "./crypto-engine.ts";
@@ -129,19 +130,6 @@ async function sweep({ store, log }: GatewayPorts, signal: AbortSignal): Promise
     }
     await pause(SWEEP_EVERY_MS, signal);
   }
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done);
-    if (signal.aborted) done();
-  });
 }
 
 /** The few files of swagger-ui-dist that the reference page names; no other name becomes a path. */

@@ -24,18 +24,23 @@ export type StoreContext = {
   leaseTtlMs?: number;
 };
 
-/** The same within the store, whose parts share what stands between submissions and claims. */
-export type SharedContext = StoreContext & { offers: Offers };
+/** The same within the store, whose parts share what stands between submissions and claims, and end together. */
+export type SharedContext = StoreContext & {
+  offers: Offers;
+  /** Aborts when the store closes. */
+  closing: AbortSignal;
+};
 
 /** The store over a database that `migrate` has brought up to date. Owns `sql` from here on. */
 export function createStore(context: StoreContext): Store {
   const { sql } = context;
-  const shared: SharedContext = { ...context, offers: new Offers() };
+  const closing = new AbortController();
+  const shared: SharedContext = { ...context, offers: new Offers(), closing: closing.signal };
   const leases = leaseStore(shared);
   return {
     ...keyStore(context),
     ...artifactStore(context),
-    ...taskStore(shared),
+    ...taskStore(shared, leases),
     ...leases,
     ...executorStore(context),
     ...callStore(context),
@@ -53,6 +58,9 @@ export function createStore(context: StoreContext): Store {
         throw new DsecError("STORE_UNAVAILABLE", "the database does not answer", { cause });
       }
     },
-    close: () => sql.close(),
+    close() {
+      closing.abort();
+      return sql.close();
+    },
   };
 }

@@ -19,6 +19,7 @@ import { coalesce } from "./coalesce.ts";
 import { column, rowsOf } from "./columns.ts";
 import { decodeCursor, pageOf } from "./cursor.ts";
 import { endedWithoutResult } from "./ends.ts";
+import { takeBack } from "./lost-grants.ts";
 import type { Offers } from "./offers.ts";
 import {
   type EventRow,
@@ -43,12 +44,11 @@ type TaskMethods =
   | "listEvents"
   | "countTasks";
 
-export function taskStore({
-  sql,
-  wake,
-  offers,
-  leaseTtlMs = LIMITS.leaseTtlMs,
-}: SharedContext): Pick<Store, TaskMethods> {
+/** @param releaseLease takes back what was granted to nobody's knowledge */
+export function taskStore(
+  { sql, wake, offers, closing, leaseTtlMs = LIMITS.leaseTtlMs }: SharedContext,
+  { releaseLease }: Pick<Store, "releaseLease">,
+): Pick<Store, TaskMethods> {
   const submit = coalesce<Submission, Submitted>({
     run: async (submissions) => {
       const offer = submissions.length === 1 ? offers.take(footprint(submissions[0]!.spec)) : null;
@@ -79,9 +79,9 @@ export function taskStore({
     { room, settle }: NonNullable<ReturnType<Offers["take"]>>,
     submission: Submission,
   ): Promise<Submitted | Error> {
+    const leaseId = newId("lease");
     let lease: Lease | null = null;
     try {
-      const leaseId = newId("lease");
       const [row] = await sql.query<SubmittedRow>(SUBMIT_TO, [
         ...submissionFields(submission, leaseId),
         room.executorId,
@@ -96,6 +96,11 @@ export function taskStore({
         wake.notify(`task:${submission.id}`, [leasedEvent(lease, 2, row.created_at.toISOString())]);
       }
       return { task: newTask(submission, row.created_at), created: true };
+    } catch (error) {
+      // A statement that the database has refused has granted nothing; of any other nobody knows.
+      const hold = { lease_id: leaseId, fence: 1 };
+      if (!isPoison(error)) void takeBack(() => releaseLease(room.executorId, hold), leaseTtlMs, closing);
+      throw error;
     } finally {
       settle(lease);
     }

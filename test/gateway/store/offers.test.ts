@@ -1,5 +1,6 @@
 /** Executors that wait: what comes alone is theirs as it is stored, and never more than they have room for. */
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, test, vi } from "vitest";
+import { DsecError } from "#core/errors.ts";
 import type { ExecutorId, KeyId, TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Resources } from "#core/resources.ts";
@@ -162,6 +163,64 @@ onBothDatabases((context) => {
     expect(await waiting.lease).toMatchObject({ task_id: task.id });
   });
 
+  test.each<[string, (sql: Sql) => Sql["query"]]>([
+    [
+      "on its way",
+      (sql) => async (text, parameters) => {
+        const rows = await sql.query(text, parameters);
+        if (text.includes("dsec_submit_to")) throw lost();
+        return rows as never[];
+      },
+    ],
+    [
+      "and the database stays away for a while",
+      (sql) => {
+        let failures = 2;
+        return async (text, parameters) => {
+          if (text.includes("dsec_end") && failures-- > 0) throw lost();
+          const rows = await sql.query(text, parameters);
+          if (text.includes("dsec_submit_to")) throw lost();
+          return rows as never[];
+        };
+      },
+    ],
+    [
+      "before the database had made the grant",
+      (sql) => {
+        let grant = async () => {};
+        return async (text, parameters) => {
+          if (text.includes("dsec_submit_to")) {
+            grant = async () => void (await sql.query(text, parameters));
+            throw lost();
+          }
+          const rows = await sql.query(text, parameters);
+          // The last that is asked of a lease that nobody knows.
+          if (text.includes("as same_result")) {
+            await grant();
+            grant = async () => {};
+          }
+          return rows as never[];
+        };
+      },
+    ],
+  ])("a grant whose answer is lost %s goes back, and costs no attempt", async (_, queryOver) => {
+    const { sql, wake } = context;
+    const executorId = await newExecutor(context.store);
+    const store = createStore({ sql: { ...sql, query: queryOver(sql) as Sql["query"] }, wake });
+    const waiting = wait({ store }, executorId);
+    await expect(submit(store, keyId, { retries: 0 })).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+    waiting.end();
+    expect(await waiting.lease).toBeNull();
+
+    const again = await vi.waitFor(() => claim(context.store, executorId), { timeout: 20_000 });
+    expect(again).toMatchObject({ fence: 2, attempt: 1 });
+    await complete(context.store, executorId, again);
+    expect(await history(context.store, again.task_id)).toEqual([
+      ...["queued", "leased", "queued: released", "leased", "succeeded: exited"],
+    ]);
+    expect(await held(context, executorId)).toEqual([0, 0, 0, 0, 0, 0, 0]);
+  });
+
   test("a repeated idempotency key grants nothing, and gives the first task", async () => {
     const { store } = context;
     const executorId = await newExecutor(store);
@@ -215,6 +274,8 @@ onBothDatabases((context) => {
     expect(next.filter((id) => theirs.includes(id))).toHaveLength(2);
   });
 });
+
+const lost = () => new DsecError("STORE_UNAVAILABLE", "the connection is gone");
 
 type Given = Context & { executorId: ExecutorId };
 
