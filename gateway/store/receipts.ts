@@ -52,20 +52,11 @@ export function receiptStore(
     recordReceipt: (receipt) => record(receipt),
 
     async summarizeCalls(taskId, fence) {
-      const rows = await sql.query<{ leaf: Digest }>(
-        "select leaf from receipts where task_id = $1 and fence = $2 order by seq",
-        [taskId, fence],
-      );
-      const [open] = await sql.query<{ count: number }>(
-        `select count(*)::int as count from calls c
-         where c.task_id = $1 and c.fence = $2 and c.deadline_at > dsec_now() and not exists (
-           select 1 from receipts r where r.task_id = c.task_id and r.fence = c.fence and r.seq = c.seq)`,
-        [taskId, fence],
-      );
+      const [{ leaves, open }] = (await sql.query(SUMMARIZE, [taskId, fence])) as [CallsRow];
       return {
-        count: rows.length,
-        receipts_root: await merkleRootOfHashes(rows.map(({ leaf }) => bytesOf(leaf))),
-        open: open?.count ?? 0,
+        count: leaves.length,
+        receipts_root: await merkleRootOfHashes(leaves.map(bytesOf)),
+        open,
       };
     },
 
@@ -85,6 +76,7 @@ export function receiptStore(
   };
 }
 
+type CallsRow = { leaves: Digest[]; open: number };
 type ReceiptRow = { lease_id: LeaseId; fence: string; seq: number; jwt: string; issued_at: Date };
 
 function receiptOf({ lease_id, fence, seq, jwt, issued_at }: ReceiptRow): Receipt {
@@ -115,6 +107,18 @@ function readCursor(cursor: string): [fence: number, seq: number] {
 function bytesOf(leaf: Digest): Uint8Array {
   return Uint8Array.from(leaf.slice("sha256:".length).match(/../g)!, (pair) => Number.parseInt(pair, 16));
 }
+
+/**
+ * One statement, hence one snapshot: a receipt that another gateway commits meanwhile is among the leaves, or its call
+ * is still open.
+ */
+const SUMMARIZE = `
+select
+  (select coalesce(json_agg(r.leaf order by r.seq), '[]') from receipts r where r.task_id = $1 and r.fence = $2::bigint)
+    as leaves,
+  (select count(*)::int from calls c
+   where c.task_id = $1 and c.fence = $2::bigint and c.deadline_at > dsec_now() and not exists (
+     select 1 from receipts r where r.task_id = c.task_id and r.fence = c.fence and r.seq = c.seq)) as open`;
 
 const RECORD = `
 with input as materialized (
