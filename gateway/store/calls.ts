@@ -7,7 +7,7 @@ import { type Policy, type PolicyBudgets, PolicySchema } from "#core/wire/policy
 import type { RecordedCall, Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { type LeaseStanding, refusal, STANDING_COLUMNS, standingFrom, standings } from "./judgement.ts";
-import { isPoison, type Query } from "./sql.ts";
+import type { Query } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 
 type CallMethods = "findCallContext" | "recordCall" | "useCall" | "withdrawCall" | "takeCall";
@@ -18,15 +18,12 @@ type Taken = Awaited<ReturnType<Store["takeCall"]>>;
 export function callStore({ sql }: StoreContext): Pick<Store, CallMethods> {
   const record = coalesce<Recording, undefined>({
     run: (items) => (items.length === 1 ? recordAlone(items[0]!) : recordBatch(items, RECORD)),
-    mayBePoisoned: isPoison,
   });
   const use = coalesce<Recording, undefined>({
     run: (items) => recordBatch(items, USE),
-    mayBePoisoned: isPoison,
   });
   const take = coalesce<Taking, Taken>({
     run: (items) => sql.transaction((query) => takeBatch(query, items)),
-    mayBePoisoned: isPoison,
     // Two at once would only wait for each other's rows.
     inFlightMax: 1,
   });

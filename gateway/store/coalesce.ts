@@ -1,4 +1,5 @@
 import { nextTurn } from "../next-turn.ts";
+import { isPoison } from "./sql.ts";
 
 /**
  * Turns concurrent calls of a single-item operation into few batched statements. A call that comes alone goes
@@ -14,12 +15,10 @@ export type BatchOptions<Item, Result> = {
   weightMax?: number;
   weigh?(item: Item): number;
   inFlightMax?: number;
-  /** Whether a failed batch may have failed for the sake of one item, so that each is to be tried alone. */
-  mayBePoisoned?(error: unknown): boolean;
 };
 
 export function coalesce<Item, Result>(options: BatchOptions<Item, Result>): Coalesced<Item, Result> {
-  const { run, weightMax = 256, weigh = () => 1, inFlightMax = 2, mayBePoisoned = () => true } = options;
+  const { run, weightMax = 256, weigh = () => 1, inFlightMax = 2 } = options;
   type Call = { item: Item; resolve(result: Result): void; reject(error: unknown): void };
   let waiting: Call[] = [];
   let inFlight = 0;
@@ -61,7 +60,7 @@ export function coalesce<Item, Result>(options: BatchOptions<Item, Result>): Coa
     try {
       results = await run(batch.map((call) => call.item));
     } catch (error) {
-      if (batch.length === 1 || !mayBePoisoned(error)) {
+      if (batch.length === 1 || !isPoison(error)) {
         for (const call of batch) call.reject(error);
         return;
       }

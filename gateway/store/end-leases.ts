@@ -10,7 +10,6 @@ import { column, rowsOf, textArray } from "./columns.ts";
 import { BACKOFFS_MS, endedWithoutResult } from "./ends.ts";
 import { type LeaseStanding, refusal, standings } from "./judgement.ts";
 import { type TaskRow, taskOf } from "./rows.ts";
-import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 import { storableJson, storableText } from "./text.ts";
 
@@ -41,7 +40,6 @@ export function leaseEnder({
     run: endBatch,
     weigh: ({ resultJson, attestation }) =>
       1 + (resultJson.length + (attestation?.jwt.length ?? 0) + (attestation?.evidence.length ?? 0)) / 8192,
-    mayBePoisoned: isPoison,
   });
 
   async function endBatch(ends: End[]): Promise<(Task | Error)[]> {

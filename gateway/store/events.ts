@@ -4,7 +4,6 @@ import type { TaskEvent } from "#core/wire/tasks.ts";
 import type { Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
 import { heldRows } from "./judgement.ts";
-import { isPoison } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 import { storableJson } from "./text.ts";
 
@@ -28,7 +27,6 @@ export function eventAppender({ sql, wake }: StoreContext): Pick<Store, "appendE
   const append = coalesce<Call, { lost: LeaseId[] }>({
     run: appendBatch,
     weigh: (call) => 1 + call.json.length / 8192,
-    mayBePoisoned: isPoison,
   });
 
   async function appendBatch(calls: Call[]): Promise<{ lost: LeaseId[] }[]> {

@@ -10,7 +10,6 @@ import { leaseEnder } from "./end-leases.ts";
 import { eventAppender } from "./events.ts";
 import { executorNotFound } from "./executors.ts";
 import { heldRows, type LeaseStanding, refusal, STANDING_COLUMNS, standingFrom } from "./judgement.ts";
-import { isPoison } from "./sql.ts";
 import type { SharedContext } from "./store.ts";
 
 type LeaseMethods =
@@ -31,7 +30,7 @@ type Renewed = RenewResponse["leases"][number] & { draining: boolean };
 /** A lease from its grant to its end. */
 export function leaseStore(context: SharedContext): Pick<Store, LeaseMethods> {
   const { sql, leaseTtlMs = LIMITS.leaseTtlMs } = context;
-  const renew = coalesce<Held, Renewed>({ run: renewBatch, mayBePoisoned: isPoison });
+  const renew = coalesce<Held, Renewed>({ run: renewBatch });
 
   async function renewBatch(holds: Held[]): Promise<(Renewed | Error)[]> {
     const rows = await sql.query<RenewRow>(RENEW, [...holdColumns(holds), leaseTtlMs]);

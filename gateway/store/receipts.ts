@@ -5,7 +5,7 @@ import { merkleRootOfHashes } from "#core/merkle.ts";
 import type { Receipt } from "#core/wire/calls.ts";
 import type { KeptReceipt, Page, Store } from "#gateway/ports.ts";
 import { coalesce } from "./coalesce.ts";
-import { isPoison, type Parameter } from "./sql.ts";
+import type { Parameter } from "./sql.ts";
 import type { StoreContext } from "./store.ts";
 import { taskNotFound } from "./tasks.ts";
 
@@ -22,7 +22,6 @@ export function receiptStore(
       else await sql.query(RECORD, [JSON.stringify(receipts.map(rowOf))]);
       return receipts.map(() => undefined);
     },
-    mayBePoisoned: isPoison,
   });
 
   /** Most come alone, and a statement for one costs two thirds. */

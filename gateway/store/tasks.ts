@@ -31,7 +31,7 @@ import {
   taskOf,
   vectorOf,
 } from "./rows.ts";
-import { isPoison, type Parameter } from "./sql.ts";
+import type { Parameter } from "./sql.ts";
 import type { SharedContext } from "./store.ts";
 import { storableJson } from "./text.ts";
 
@@ -55,7 +55,6 @@ export function taskStore(
       return offer === null ? submitBatch(submissions) : [await submitTo(offer, submissions[0]!)];
     },
     weigh: ({ specJson }) => 1 + specJson.length / 8192,
-    mayBePoisoned: isPoison,
   });
 
   async function submitBatch(submissions: Submission[]): Promise<(Submitted | Error)[]> {
