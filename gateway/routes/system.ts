@@ -7,6 +7,7 @@ import { FRONT, FRONT_PAGE, frontPagePolicy } from "../front-page.ts";
 import { DOCS_PAGE, DOCS_SCRIPT, documentOf } from "../openapi.ts";
 import { serve } from "../openapi-route.ts";
 import { json, text } from "../reply.ts";
+import { signingCheck } from "../signing/key-ring.ts";
 
 const StatusSchema = z.object({ status: z.string() });
 const FrontSchema = z.object({
@@ -19,7 +20,8 @@ const FrontSchema = z.object({
 
 export function systemRoutes(gateway: Gateway, api: OpenAPIHono<Env>): OpenAPIHono<Env> {
   const app = new OpenAPIHono<Env>();
-  const { store, keys, metrics } = gateway;
+  const { store, keys, metrics, now } = gateway;
+  const signing = signingCheck(keys, now);
   const tag = "system";
   const status = (description: string) => ({ 200: { description, body: StatusSchema } });
 
@@ -65,8 +67,7 @@ export function systemRoutes(gateway: Gateway, api: OpenAPIHono<Env>): OpenAPIHo
       responses: status("it can"),
     },
     async (c) => {
-      keys.current();
-      await store.ping();
+      await Promise.all([signing(), store.ping()]);
       return json(c, { status: "ready" });
     },
   );

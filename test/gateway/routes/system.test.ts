@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { DsecError, ERROR_STATUS } from "#core/errors.ts";
 import type { Task } from "#core/wire/tasks.ts";
 import packageJson from "../../../package.json" with { type: "json" };
@@ -118,6 +118,50 @@ test("while the database is away the gateway lives but is not ready, and says wh
     store.ping = ping;
   }
   expect((await gateway.fetch("/readyz")).status).toBe(200);
+});
+
+test("while the signing key cannot be reached the gateway is not ready, and no probe makes it sign all the time", async () => {
+  const { keys } = gateway.ports;
+  const signer = keys.current();
+  const current = keys.current;
+  let asked = 0;
+  let signed = "";
+  let hang = false;
+  const probe = async () => {
+    const response = await gateway.fetch("/readyz");
+    return [response.status, ((await response.json()) as Partial<Failure>).error?.code];
+  };
+  keys.current = () => ({
+    ...signer,
+    async sign(bytes) {
+      asked++;
+      signed = new TextDecoder().decode(bytes);
+      if (hang) return new Promise<never>(() => {});
+      throw new DsecError("SIGNER_UNAVAILABLE", "PKCS#11: the module is gone");
+    },
+  });
+  try {
+    gateway.clock.nowMs += 5_000;
+    const unavailable = [503, "SIGNER_UNAVAILABLE"];
+    expect(await Promise.all([probe(), probe()])).toEqual([unavailable, unavailable]);
+    expect(await probe()).toEqual(unavailable);
+    expect(asked).toBe(1);
+    gateway.clock.nowMs += 5_000;
+    hang = true;
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    const hanging = probe();
+    await vi.waitFor(() => expect(asked).toBe(2));
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(await hanging).toEqual(unavailable);
+  } finally {
+    vi.useRealTimers();
+    keys.current = current;
+  }
+  expect(await probe()).toEqual([503, "SIGNER_UNAVAILABLE"]);
+  gateway.clock.nowMs += 5_000;
+  expect(await probe()).toEqual([200, undefined]);
+  // What a token's signature is over has none.
+  expect(signed).toContain(" ");
 });
 
 test("a key that asks too much is told how long to wait, while others are served", async () => {
