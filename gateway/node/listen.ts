@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
 import type { Topic, Wake } from "#gateway/ports.ts";
+import type { DatabaseAddress } from "#gateway/store/postgres-driver.ts";
 import { createLocalWake } from "#gateway/store/wake.ts";
+import { databaseSockets } from "./database-socket.ts";
 
 export type ListenLog = (event: {
   level: "info" | "warn";
@@ -58,7 +60,7 @@ export function listenWake(url: string, options: { log?: ListenLog; pollMs?: num
       const lost = new AbortController();
       const client = listeningClient(url, receive, () => lost.abort());
       try {
-        await client.unsafe(`listen ${CHANNEL}`);
+        await inTime(client.unsafe(`listen ${CHANNEL}`), closing.signal);
         connection = client;
         if (failures > 0) log({ level: "info", message: "listening for wake-ups again", failures });
         failures = 0;
@@ -100,10 +102,12 @@ export function listenWake(url: string, options: { log?: ListenLog; pollMs?: num
 
 /** A client of exactly one connection, which is not made again behind our back: a new one would not be listening. */
 function listeningClient(url: string, receive: (payload: string) => void, lost: () => void): postgres.Sql {
-  // postgres.js hands notifications to `onnotify`, which its types leave out.
+  // postgres.js takes `socket` and hands notifications to `onnotify`, which its types leave out.
   const options: postgres.Options<Record<string, never>> & {
+    socket(address: DatabaseAddress): unknown;
     onnotify(channel: string, payload: string): void;
   } = {
+    socket: databaseSockets(),
     max: 1,
     idle_timeout: 0,
     max_lifetime: null,
@@ -123,12 +127,23 @@ async function untilLost(client: postgres.Sql, over: AbortSignal): Promise<void>
   while (!over.aborted) {
     await sleep(ASK_EVERY_MS, undefined, { signal: over, ref: false }).catch(() => {});
     if (over.aborted) break;
-    const late = sleep(ANSWER_MS_MAX, "late" as const, { signal: over, ref: false });
-    if ((await Promise.race([client.unsafe("select 1"), late])) === "late") {
-      throw new Error(`the connection has not answered for ${ANSWER_MS_MAX} ms`);
-    }
+    await inTime(client.unsafe("select 1"), over);
   }
   throw new Error("the connection was closed");
+}
+
+/** Rejects where the answer does not come in time, or not before it is over. */
+async function inTime(answer: PromiseLike<unknown>, over: AbortSignal): Promise<void> {
+  const answered = new AbortController();
+  const signal = AbortSignal.any([answered.signal, over]);
+  const late = sleep(ANSWER_MS_MAX, undefined, { signal, ref: false }).then(() => {
+    throw new Error(`the connection has not answered for ${ANSWER_MS_MAX} ms`);
+  });
+  try {
+    await Promise.race([answer, late]);
+  } finally {
+    answered.abort();
+  }
 }
 
 /** As few payloads as the topics fit in. Topics are ASCII, so that characters are bytes. */

@@ -50,6 +50,7 @@ export async function pgliteSql(data: string): Promise<Sql> {
   const engine = await PgliteEngine.start(data);
   const sql = postgresSql("postgres://postgres@embedded/postgres", {
     connectionsMax: 1,
+    answerMsMax: Number.POSITIVE_INFINITY,
     socket: () => engine.connect(),
   });
   return { ...sql, close: () => sql.close().finally(() => engine.close()) };

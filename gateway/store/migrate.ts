@@ -20,22 +20,25 @@ export async function migrate(
   const shipped = await withDigests(migrations);
   const standing = judge(database, await applied(sql.query), shipped);
   if (standing.missing.length === 0 && standing.digested) return [];
-  return sql.transaction(async (query, script) => {
-    await query("select pg_advisory_xact_lock($1::bigint)", [ADVISORY_LOCK]);
-    await query(
-      "create table if not exists migrations (name text primary key, applied_at timestamptz not null, digest text)",
-    );
-    const { known, missing, digested } = judge(database, await applied(query), shipped);
-    if (!digested) await adopt(database, query, script, known);
-    for (const migration of missing) {
-      await script(migration.sql);
-      await query("insert into migrations (name, applied_at, digest) values ($1, clock_timestamp(), $2)", [
-        migration.name,
-        migration.digest,
-      ]);
-    }
-    return missing.map(({ name }) => name);
-  });
+  return sql.transaction(
+    async (query, script) => {
+      await query("select pg_advisory_xact_lock($1::bigint)", [ADVISORY_LOCK]);
+      await query(
+        "create table if not exists migrations (name text primary key, applied_at timestamptz not null, digest text)",
+      );
+      const { known, missing, digested } = judge(database, await applied(query), shipped);
+      if (!digested) await adopt(database, query, script, known);
+      for (const migration of missing) {
+        await script(migration.sql);
+        await query("insert into migrations (name, applied_at, digest) values ($1, clock_timestamp(), $2)", [
+          migration.name,
+          migration.digest,
+        ]);
+      }
+      return missing.map(({ name }) => name);
+    },
+    { unhurried: true },
+  );
 }
 
 type Migrations = readonly { name: string; sql: string }[];

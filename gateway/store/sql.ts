@@ -12,8 +12,14 @@ export type Query = <R = Row>(text: string, parameters?: readonly Parameter[]) =
 
 export type Sql = {
   query: Query;
-  /** All of it or nothing. Inside, only the query that is handed in may be used. */
-  transaction<T>(work: (query: Query, script: (text: string) => Promise<void>) => Promise<T>): Promise<T>;
+  /**
+   * All of it or nothing. Inside, only the query that is handed in may be used.
+   * @param options.unhurried its statements take as long as they take
+   */
+  transaction<T>(
+    work: (query: Query, script: (text: string) => Promise<void>) => Promise<T>,
+    options?: { unhurried: boolean },
+  ): Promise<T>;
   close(): Promise<void>;
 };
 

@@ -1,0 +1,30 @@
+import { Socket } from "node:net";
+import type { DatabaseAddress } from "#gateway/store/postgres-driver.ts";
+
+/**
+ * Makes postgres.js's connections, one host of the URL after the other, which fail where the other side closes them: a
+ * close before the server was ready would have postgres.js connect again at once and without end, and tell nobody.
+ */
+export function databaseSockets(): (address: DatabaseAddress) => Socket {
+  let made = 0;
+  return ({ host: hosts, port: ports, path }) => {
+    const socket = new DatabaseSocket();
+    if (path) return socket.connect(path);
+    const place = made++ % hosts.length;
+    const [host, port] = [hosts[place]!, ports[place]!];
+    // TLS asks for the certificate of this host.
+    return Object.assign(socket, { host }).connect(port, host);
+  };
+}
+
+class DatabaseSocket extends Socket {
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    // Nobody listens any more where TLS took it over, which tells of a close itself.
+    const failed = error === null && this.listenerCount("error") > 0;
+    super._destroy(failed ? closed() : error, done);
+  }
+}
+
+function closed(): Error {
+  return Object.assign(new Error("the server closed the connection"), { code: "CONNECTION_CLOSED" });
+}
