@@ -31,11 +31,13 @@ export class PgliteEngine {
     thread.on("exit", () => this.#onEnd());
   }
 
-  /** The one connection there is at a time. Throws STORE_UNAVAILABLE once the thread has ended. */
+  /** The one connection there is at a time. Fails with STORE_UNAVAILABLE once the thread has ended. */
   connect(): Duplex {
-    if (this.#state !== "open") throw new DsecError("STORE_UNAVAILABLE", "the embedded database has ended");
-    this.#connection = new Connection(this.#thread);
-    return this.#connection;
+    const connection = new Connection(this.#thread);
+    if (this.#state === "open") this.#connection = connection;
+    // Not thrown: postgres.js would keep the place of a connection that never came. And not before it listens.
+    else setImmediate(() => connection.destroy(ended()));
+    return connection;
   }
 
   /** Closes the database: whoever opens its folder next finds nothing to recover. */
@@ -51,6 +53,10 @@ export class PgliteEngine {
     this.#state = "ended";
     this.#connection?.destroy(error);
   }
+}
+
+function ended(): DsecError {
+  return new DsecError("STORE_UNAVAILABLE", "the embedded database has ended; start this process again");
 }
 
 class Connection extends Duplex {

@@ -4,7 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { openPglite } from "#gateway/node/pglite.ts";
+import { PgliteEngine } from "#gateway/node/pglite-engine.ts";
 import { copyTemplate, STAMP, templateStamp } from "#gateway/node/pglite-template.ts";
+import { postgresSql } from "#gateway/store/postgres-driver.ts";
 import { createStore } from "#gateway/store/store.ts";
 import { newKey, submit } from "./support.ts";
 
@@ -69,6 +71,21 @@ test("a process that finds the database of another version in its folder says so
   );
   expect(existsSync(`${data}.lock`)).toBe(false);
 });
+
+test("an embedded database that has ended refuses each statement", async () => {
+  const engine = await PgliteEngine.start(join(folder, "ended"));
+  const sql = postgresSql("postgres://postgres@embedded/postgres", {
+    connectionsMax: 1,
+    answerMsMax: Number.POSITIVE_INFINITY,
+    socket: () => engine.connect(),
+  });
+  expect(await sql.query("select 1 as one")).toEqual([{ one: 1 }]);
+  await engine.close();
+  for (let i = 0; i < 3; i++) {
+    await expect(sql.query("select 1")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
+  }
+  await sql.close();
+}, 20_000);
 
 test("a temporary database leaves nothing behind, closed or not", async () => {
   const script = `import { openPglite } from "#gateway/node/pglite.ts";
