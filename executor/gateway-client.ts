@@ -154,14 +154,19 @@ export class GatewayClient {
    */
   async earlierTrace(hold: Hold, before: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
     const path = `/v1/leases/${hold.lease_id}/trace?fence=${hold.fence}&before=${before}`;
-    const waitMs = LIMITS.eventLogBytes / TRANSFER_BYTES_PER_MS;
-    return (await this.#calls.call("GET", path, { signal, waitMs })).body;
+    return this.#content(path, LIMITS.eventLogBytes, signal);
   }
 
   /** The content of an artifact as it comes; the caller checks its digest. */
   async getArtifact(digest: Digest, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
-    const waitMs = LIMITS.artifactBytes / TRANSFER_BYTES_PER_MS;
-    return (await this.#calls.call("GET", `/v1/artifacts/${digest}`, { signal, waitMs })).body;
+    return this.#content(`/v1/artifacts/${digest}`, LIMITS.artifactBytes, signal);
+  }
+
+  /** Content as it comes. Reading it rejects with GATEWAY_UNREACHABLE where it breaks off, as the call does. */
+  async #content(path: string, maxBytes: number, signal: AbortSignal): Promise<AsyncIterable<Uint8Array>> {
+    const waitMs = maxBytes / TRANSFER_BYTES_PER_MS;
+    const { body } = await this.#calls.call("GET", path, { signal, waitMs });
+    return unbroken(body, `gateway ${this.#calls.url}: GET ${path}`, signal);
   }
 
   /** A proxied call: the frames of its answer as they come (channel/proxy-client.ts). It is made once, whatever happens. */
@@ -207,6 +212,19 @@ export class GatewayClient {
       ...{ json, signal, waitMs },
     });
     return answer.observations;
+  }
+}
+
+async function* unbroken(
+  body: AsyncIterable<Uint8Array>,
+  call: string,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw new DsecError("GATEWAY_UNREACHABLE", `${call}: its answer broke off`, { cause });
   }
 }
 

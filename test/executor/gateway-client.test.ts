@@ -34,6 +34,13 @@ const ENROL = {
 const clientOver = (fetch: Fetch) =>
   new GatewayClient({ gatewayUrl: "https://dsec.example/", fetch, identity });
 const direct: Fetch = (request) => gateway.app.fetch(request);
+const brokenOff = () =>
+  new Response(
+    new ReadableStream({
+      start: (controller) => controller.enqueue(new Uint8Array([0x7b])),
+      pull: (controller) => controller.error(new TypeError("terminated")),
+    }),
+  );
 const beat = { capacity: CAPACITY, free: CAPACITY, images: [], running: 0 };
 
 test.each([-600_000, 600_000, 3_600_000])(
@@ -78,16 +85,7 @@ test.each<[string, () => Response | Promise<Response>]>([
     "an unknown error code",
     () => Response.json({ error: { code: "TEAPOT", message: "", request_id: "" } }, { status: 418 }),
   ],
-  [
-    "a body that breaks off",
-    () =>
-      new Response(
-        new ReadableStream({
-          start: (controller) => controller.enqueue(new Uint8Array([0x7b])),
-          pull: (controller) => controller.error(new TypeError("terminated")),
-        }),
-      ),
-  ],
+  ["a body that breaks off", () => brokenOff()],
 ])(
   "%s in place of the gateway is GATEWAY_UNREACHABLE, and tried again until it answers",
   async (_, answer) => {
@@ -102,6 +100,22 @@ test.each<[string, () => Response | Promise<Response>]>([
     expect(failures).toEqual(["GATEWAY_UNREACHABLE", "GATEWAY_UNREACHABLE"]);
   },
 );
+
+test.each<[string, (client: GatewayClient) => Promise<AsyncIterable<Uint8Array>>]>([
+  ["an artifact", (client) => client.getArtifact(`sha256:${"0".repeat(64)}`, live)],
+  [
+    "an earlier attempt's trace",
+    (client) => client.earlierTrace({ lease_id: `lease_${"0".repeat(26)}`, fence: 2 }, 2, live),
+  ],
+])("content that breaks off while %s is read is GATEWAY_UNREACHABLE too", async (_, download) => {
+  const client = clientOver((request) => (request.method === "GET" ? brokenOff() : direct(request)));
+  await client.enrol(token, { ...ENROL, public_key: identity.publicKey });
+  const content = await download(client);
+  const read = async () => {
+    for await (const _part of content);
+  };
+  await expect(read()).rejects.toMatchObject({ code: "GATEWAY_UNREACHABLE" });
+});
 
 test("trying again ends with the signal's reason", async () => {
   const stop = new AbortController();

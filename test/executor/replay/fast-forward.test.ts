@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { TaskId } from "#core/ids.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
+import type { Fetch } from "#executor/gateway-calls.ts";
 import { eventually, Rig } from "#test/executor/executor-under-test.ts";
 import { openTestProxy, reach, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
 import { readTrace } from "#test/support/trace-file.ts";
@@ -35,11 +36,15 @@ const tools = (): TaskRequest["tools"] => [
   { name: "gate", kind: "http", url: `${url}/gate`, read_only: true },
 ];
 
-/** Runs an agent whose executor ends once `due`, and which goes on with another. */
+/**
+ * Runs an agent whose executor ends once `due`, and which goes on with another.
+ * @param fetch that other's way to the gateway
+ */
 async function interrupted(
   script: string,
   due: (id: string) => boolean | Promise<boolean>,
   request: Partial<TaskRequest> = {},
+  fetch: Fetch = rig.fetch,
 ) {
   done = [];
   gate = "closed";
@@ -51,7 +56,7 @@ async function interrupted(
   await eventually(() => due(id));
   await first.close();
   gate = "open";
-  const second = await rig.start();
+  const second = await rig.start({ fetch });
   const { task, stdout, stderr } = await rig.finished(id);
   await second.close();
   const answer = await rig.client.send("GET", `/v1/tasks/${id}/trace`);
@@ -84,6 +89,35 @@ dsec-tool memory get seen
     replayed: null,
     call_seq: ends.filter(({ replayed }) => !replayed).length,
   });
+});
+
+test("an earlier record that breaks off on its way is fetched anew, and costs no attempt", async () => {
+  let breaks = 2;
+  const breaking: Fetch = async (request) => {
+    const answer = await rig.fetch(request);
+    if (!request.url.includes("&before=") || breaks-- <= 0) return answer;
+    const whole = await answer.bytes();
+    return new Response(
+      new ReadableStream({
+        start: (controller) => controller.enqueue(whole.subarray(0, 10)),
+        pull: (controller) => controller.error(new TypeError("terminated")),
+      }),
+    );
+  };
+  const { task, out } = await interrupted(
+    `
+dsec-tool exec --tool act --input '{"n":1}'
+${WAIT}
+dsec-tool exec --tool act --input '{"n":2}'
+`,
+    () => done.length === 1,
+    {},
+    breaking,
+  );
+  expect(breaks).toBeLessThan(0);
+  expect(task).toMatchObject({ state: "succeeded", attempts: 1 });
+  expect(out).toBe("done 1\ndone 2\n");
+  expect(done).toEqual(['{"n":1}', '{"n":2}']);
 });
 
 test("a call that was under way may have done something: the agent is told that nobody knows, and can look", async () => {
