@@ -5,11 +5,18 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
+import { untilAnswered } from "./retry.ts";
 
 /** Artifacts that no running task uses are removed, least recently used first, above this. */
 const KEPT_BYTES = 8 * 1024 * 1024 * 1024;
 
+/** Content as it comes. Where it cannot be had now, or breaks off, it rejects with a failure that passes (retry.ts). */
 export type FetchArtifact = (digest: Digest, signal: AbortSignal) => Promise<AsyncIterable<Uint8Array>>;
+
+type Options = { keptBytes?: number; onFailure?: (error: DsecError) => void };
+
+/** A download that belongs to all users of its artifact. */
+type Download = { stop: AbortController; done: Promise<void> };
 
 /**
  * Input artifacts on this host, each once, as read-only files named by digest. A file appears under its name only
@@ -19,32 +26,38 @@ export class ArtifactCache {
   readonly #directory: string;
   readonly #fetchArtifact: FetchArtifact;
   readonly #keptBytes: number;
+  readonly #onFailure: Options["onFailure"];
   readonly #users = new Map<Digest, number>();
-  readonly #fetches = new Map<Digest, Promise<void>>();
+  readonly #downloads = new Map<Digest, Download>();
 
-  private constructor(directory: string, fetchArtifact: FetchArtifact, keptBytes: number) {
+  private constructor(directory: string, fetchArtifact: FetchArtifact, options: Options) {
     this.#directory = directory;
     this.#fetchArtifact = fetchArtifact;
-    this.#keptBytes = keptBytes;
+    this.#keptBytes = options.keptBytes ?? KEPT_BYTES;
+    this.#onFailure = options.onFailure;
   }
 
-  /** Opens the cache and removes downloads that an earlier life did not finish. */
+  /**
+   * Opens the cache and removes downloads that an earlier life did not finish.
+   * @param options.onFailure called for each failure after which a download is tried anew
+   */
   static async open(
     directory: string,
     fetchArtifact: FetchArtifact,
-    keptBytes = KEPT_BYTES,
+    options: Options = {},
   ): Promise<ArtifactCache> {
     await mkdir(directory, { recursive: true, mode: 0o700 });
     for (const name of await readdir(directory)) {
       if (!/^sha256-[0-9a-f]{64}$/.test(name))
         await rm(join(directory, name), { recursive: true, force: true });
     }
-    return new ArtifactCache(directory, fetchArtifact, keptBytes);
+    return new ArtifactCache(directory, fetchArtifact, options);
   }
 
   /**
-   * The path of an artifact, fetched if it is not here; it stays until `release`. Waiting for a download that
-   * another task began is no reason to begin a second.
+   * The path of an artifact, fetched if it is not here; it stays until `release`. Outages of the gateway are waited
+   * for. Rejects with the signal's reason as soon as it aborts, whoever else waits for the same download.
+   * @throws DIGEST_MISMATCH, BODY_TOO_LARGE; HOST_UNSUITABLE where it cannot be written; what the gateway refuses
    */
   async acquire(digest: Digest, signal: AbortSignal): Promise<string> {
     this.#users.set(digest, (this.#users.get(digest) ?? 0) + 1);
@@ -54,7 +67,7 @@ export class ArtifactCache {
         const now = new Date();
         await utimes(path, now, now);
       } else {
-        await this.#fetchOnce(digest, signal);
+        await this.#downloaded(digest, signal);
       }
       return path;
     } catch (error) {
@@ -65,33 +78,42 @@ export class ArtifactCache {
 
   release(digest: Digest): void {
     const users = (this.#users.get(digest) ?? 0) - 1;
-    if (users > 0) this.#users.set(digest, users);
-    else this.#users.delete(digest);
+    if (users > 0) {
+      this.#users.set(digest, users);
+      return;
+    }
+    this.#users.delete(digest);
+    this.#downloads.get(digest)?.stop.abort();
+    this.#downloads.delete(digest);
   }
 
-  /** Joins a download under way, and begins another where that one ended only because its own task was stopped. */
-  async #fetchOnce(digest: Digest, signal: AbortSignal): Promise<void> {
-    for (;;) {
-      const current = this.#fetches.get(digest);
-      if (current === undefined) {
-        const fetching = this.#fetch(digest, signal).finally(() => this.#fetches.delete(digest));
-        this.#fetches.set(digest, fetching);
-        return fetching;
-      }
-      const failure = await current.then(
-        () => null,
-        (error: unknown) => ({ error }),
-      );
-      signal.throwIfAborted();
-      if (failure === null) return;
-      if (failure.error instanceof DsecError) throw failure.error;
-    }
+  /** Joins the download under way, which goes on for the others when one leaves and ends with the last of them. */
+  async #downloaded(digest: Digest, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const download = this.#downloads.get(digest) ?? this.#begin(digest);
+    await unlessAborted(download.done, signal);
+  }
+
+  #begin(digest: Digest): Download {
+    const stop = new AbortController();
+    const done = this.#download(digest, stop.signal).finally(() => {
+      if (this.#downloads.get(digest) === download) this.#downloads.delete(digest);
+    });
+    const download = { stop, done };
+    this.#downloads.set(digest, download);
+    return download;
+  }
+
+  async #download(digest: Digest, signal: AbortSignal): Promise<void> {
+    await untilAnswered(() => this.#fetch(digest, signal), { signal, onFailure: this.#onFailure });
+    await this.#evict();
   }
 
   async #fetch(digest: Digest, signal: AbortSignal): Promise<void> {
     const temporary = join(this.#directory, `fetching-${randomBytes(8).toString("hex")}`);
     try {
       const body = await this.#fetchArtifact(digest, signal);
+      signal.throwIfAborted();
       const found = await writeHashed(body, temporary, digest, signal);
       if (found !== digest) {
         throw new DsecError(
@@ -103,7 +125,6 @@ export class ArtifactCache {
     } finally {
       await rm(temporary, { force: true });
     }
-    await this.#evict();
   }
 
   async #evict(): Promise<void> {
@@ -153,15 +174,28 @@ async function writeHashed(
         );
       }
       hash.update(chunk);
-      await file.writeFile(chunk);
+      await file.writeFile(chunk).catch((cause: Error) => {
+        // Not the gateway's failure: trying again would fetch it for nothing.
+        const message = `artifact ${digest} cannot be written: ${cause.message}; make room on the disk of ${path}`;
+        throw new DsecError("HOST_UNSUITABLE", message, { cause });
+      });
     }
-  } catch (cause) {
-    if (cause instanceof DsecError || signal.aborted) throw cause;
-    throw new DsecError("GATEWAY_UNREACHABLE", `artifact ${digest}: the download broke off`, { cause });
   } finally {
     await file.close();
   }
   return digestOf(hash.digest());
+}
+
+/** What the work comes to; rejects with the signal's reason where it aborts first, and leaves the work alone. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const left = Promise.withResolvers<never>();
+  const leave = () => left.reject(signal.reason);
+  signal.addEventListener("abort", leave, { once: true });
+  try {
+    return await Promise.race([work, left.promise]);
+  } finally {
+    signal.removeEventListener("abort", leave);
+  }
 }
 
 async function exists(path: string): Promise<boolean> {

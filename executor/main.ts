@@ -106,11 +106,13 @@ export async function startExecutor(options: ExecutorOptions): Promise<Executor>
         collecting,
       ]);
     const client = new GatewayClient({ gatewayUrl: options.gatewayUrl, fetch: options.fetch, identity });
-    const artifacts = await ArtifactCache.open(directories.artifacts, (digest, signal) =>
-      client.getArtifact(digest, signal),
+    const reporter = new FailureReporter(log);
+    const artifacts = await ArtifactCache.open(
+      directories.artifacts,
+      (digest, signal) => client.getArtifact(digest, signal),
+      { onFailure: reporter.report },
     );
     const host = describeHost();
-    const reporter = new FailureReporter(log);
     const enrol = async () => {
       const request = {
         public_key: identity.publicKey,

@@ -18,20 +18,16 @@ const content = randomBytes(10_000);
 const digest = digestOf(content);
 const live = new AbortController().signal;
 const streamOf = (bytes: Uint8Array) => new Blob([new Uint8Array(bytes)]).stream();
+const unreachable = new DsecError("GATEWAY_UNREACHABLE", "the gateway is away");
+
+async function* brokenOff() {
+  yield content.subarray(0, 100);
+  throw unreachable;
+}
 
 test("content appears under its digest only when it is whole and right", async () => {
   const wrong = await ArtifactCache.open(directory, async () => streamOf(content.subarray(1)));
   await expect(wrong.acquire(digest, live)).rejects.toMatchObject({ code: "DIGEST_MISMATCH" });
-  expect(await readdir(directory)).toEqual([]);
-  const broken = await ArtifactCache.open(
-    directory,
-    async () =>
-      new ReadableStream({
-        start: (controller) => controller.enqueue(new Uint8Array(content.subarray(0, 100))),
-        pull: (controller) => controller.error(new TypeError("terminated")),
-      }),
-  );
-  await expect(broken.acquire(digest, live)).rejects.toMatchObject({ code: "GATEWAY_UNREACHABLE" });
   expect(await readdir(directory)).toEqual([]);
   const right = await ArtifactCache.open(directory, async () => streamOf(content));
   const path = await right.acquire(digest, live);
@@ -53,21 +49,87 @@ test("tasks that want the same artifact at once wait for one download", async ()
   expect(fetches).toBe(1);
 });
 
-test("a task that is stopped while it downloads takes no other task's download with it", async () => {
+test("a download that cannot begin or breaks off is begun anew until it is whole", async () => {
+  const answers = [
+    () => Promise.reject(unreachable),
+    async () => brokenOff(),
+    async () => brokenOff(),
+    async () => streamOf(content),
+  ];
+  const failures: string[] = [];
+  const cache = await ArtifactCache.open(directory, () => answers.shift()!(), {
+    onFailure: ({ code }) => failures.push(code),
+  });
+  const path = await cache.acquire(digest, live);
+  expect((await readFile(path)).equals(content)).toBe(true);
+  expect(failures).toEqual(["GATEWAY_UNREACHABLE", "GATEWAY_UNREACHABLE", "GATEWAY_UNREACHABLE"]);
+  expect(await readdir(directory)).toEqual([digest.replace(":", "-")]);
+});
+
+test("what is no failure of the gateway's ends a download at once", async () => {
+  let fetches = 0;
+  const cache = await ArtifactCache.open(directory, async () => {
+    fetches++;
+    await rm(directory, { recursive: true });
+    return streamOf(content);
+  });
+  await expect(cache.acquire(digest, live)).rejects.toMatchObject({ code: "ENOENT" });
+  expect(fetches).toBe(1);
+});
+
+test("a task that is stopped while the gateway is away asks no more", async () => {
   const stop = new AbortController();
-  const begun = Promise.withResolvers<void>();
+  let fetches = 0;
+  const cache = await ArtifactCache.open(directory, async () => {
+    if (++fetches === 2) stop.abort("cancelled");
+    throw unreachable;
+  });
+  await expect(cache.acquire(digest, stop.signal)).rejects.toBe("cancelled");
+  expect(fetches).toBe(2);
+});
+
+test("a task that is stopped while it downloads leaves at once, and the download goes on for the others", async () => {
+  const stops = [new AbortController(), new AbortController()];
+  const begun = Promise.withResolvers<AbortSignal>();
+  const gate = Promise.withResolvers<void>();
+  let fetches = 0;
+  const cache = await ArtifactCache.open(directory, async (_, signal) => {
+    fetches++;
+    begun.resolve(signal);
+    await gate.promise;
+    return streamOf(content);
+  });
+  const [first, joined, other] = [...stops.map(({ signal }) => signal), live].map((signal) =>
+    cache.acquire(digest, signal),
+  );
+  const signal = await begun.promise;
+  // Nothing comes as yet, so that only a stop can be what ends these.
+  for (const [at, stopped] of [joined!, first!].entries()) {
+    stops[1 - at]!.abort("cancelled");
+    await expect(stopped).rejects.toBe("cancelled");
+  }
+  expect(signal.aborted).toBe(false);
+  gate.resolve();
+  expect((await readFile(await other!)).equals(content)).toBe(true);
+  expect(fetches).toBe(1);
+});
+
+test("a download ends with the last task that waits for it, and the next task begins its own", async () => {
+  const stop = new AbortController();
+  const begun = Promise.withResolvers<AbortSignal>();
   let fetches = 0;
   const cache = await ArtifactCache.open(directory, async (_, signal) => {
     if (++fetches > 1) return streamOf(content);
-    begun.resolve();
-    return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    begun.resolve(signal);
+    return new Promise<never>(() => {});
   });
-  const stopped = cache.acquire(digest, stop.signal);
-  const other = cache.acquire(digest, live);
-  await begun.promise;
+  const both = [cache.acquire(digest, stop.signal), cache.acquire(digest, stop.signal)];
+  const signal = await begun.promise;
   stop.abort("cancelled");
-  await expect(stopped).rejects.toBe("cancelled");
-  expect((await readFile(await other)).equals(content)).toBe(true);
+  for (const stopped of both) await expect(stopped).rejects.toBe("cancelled");
+  expect(signal.aborted).toBe(true);
+  expect((await readFile(await cache.acquire(digest, live))).equals(content)).toBe(true);
+  expect(fetches).toBe(2);
 });
 
 test("a refusal is every waiter's, and the next task asks anew", async () => {
@@ -85,7 +147,9 @@ test("a refusal is every waiter's, and the next task asks anew", async () => {
 test("the least recently used artifacts go first, and none that a task still uses", async () => {
   const blobs = Array.from({ length: 4 }, () => randomBytes(1000));
   const byDigest = new Map(blobs.map((bytes) => [digestOf(bytes), bytes]));
-  const cache = await ArtifactCache.open(directory, async (wanted) => streamOf(byDigest.get(wanted)!), 2_000);
+  const cache = await ArtifactCache.open(directory, async (wanted) => streamOf(byDigest.get(wanted)!), {
+    keptBytes: 2_000,
+  });
   const [used, idle, recent, last] = blobs.map(digestOf) as [Digest, Digest, Digest, Digest];
   await cache.acquire(used, live);
   for (const one of [idle, recent, last]) {

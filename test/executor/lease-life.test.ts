@@ -1,5 +1,6 @@
 /** What happens to a running attempt when its lease, its gateway, its launcher or its executor goes. */
 import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
@@ -32,6 +33,13 @@ const eventsOf = (taskId: string) => rig.gateway.store.listEvents(taskId as neve
 type OutputEvent = Extract<TaskEvent, { type: "stdout" | "stderr" }>;
 const outputOf = (events: TaskEvent[]) =>
   events.filter((event): event is OutputEvent => event.type === "stdout");
+
+function brokenOff(): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start: (controller) => controller.enqueue(new Uint8Array(1_000)),
+    pull: (controller) => controller.error(new TypeError("terminated")),
+  });
+}
 
 /** Gives a lease back behind its executor's back, so that the task may be leased anew. */
 async function takeLeaseAway(leaseId: string, executorId: string, fence: number): Promise<void> {
@@ -139,6 +147,52 @@ test("a gateway that is away for five seconds while a task ends still gets all o
   await eventually(async () => (await attemptFolders()).length === 0);
   // One line for the outage, one for its end; not one for each call.
   expect(rig.logged.filter(({ level }) => level !== "info").length).toBeLessThanOrEqual(2);
+});
+
+test("a gateway that goes away while a task's input comes costs the task no attempt", async () => {
+  const artifact = await rig.client.upload(randomBytes(300_000));
+  const failures: (() => Response)[] = [
+    () => {
+      throw new TypeError("fetch failed");
+    },
+    () => new Response(brokenOff()),
+  ];
+  await rig.start({
+    fetch: async (request) => {
+      const failure = request.url.endsWith(`/v1/artifacts/${artifact}`) ? failures.shift() : undefined;
+      return failure === undefined ? rig.fetch(request) : failure();
+    },
+  });
+  const { task, stdout } = await rig.sh("wc -c < /in", {
+    ...{ inputs: [{ artifact, mount_path: "/in" }], retries: 0 },
+  });
+  expect(failures).toEqual([]);
+  expect(task).toMatchObject({ state: "succeeded", attempts: 1 });
+  expect(stdout.toString()).toBe("300000\n");
+});
+
+test("tasks that wait for one download end as they are cancelled, whether or not it ever does", async () => {
+  const artifact = await rig.client.upload(randomBytes(1_000));
+  const asked = Promise.withResolvers<void>();
+  await rig.start({
+    fetch: async (request) => {
+      if (!request.url.endsWith(`/v1/artifacts/${artifact}`)) return rig.fetch(request);
+      asked.resolve();
+      return new Promise<never>(() => {});
+    },
+  });
+  const submit = () => rig.submit({ command: ["true"], inputs: [{ artifact, mount_path: "/in" }] });
+  const tasks = [await submit(), await submit(), await submit()];
+  await asked.promise;
+  await eventually(() => rig.events.filter(({ type }) => type === "leased").length === tasks.length);
+  // The first began the download; the others joined it.
+  for (const { id } of [tasks[1]!, tasks[0]!, tasks[2]!]) {
+    await rig.client.ok("POST", `/v1/tasks/${id}/cancel`);
+    await eventually(() => rig.events.some(({ type, taskId }) => type === "delivered" && taskId === id));
+    const { task, attestations } = await rig.finished(id);
+    expect(task).toMatchObject({ state: "cancelled", result: { outcome: { reason: "cancelled" } } });
+    expect(attestations).toHaveLength(1);
+  }
 });
 
 test("a result whose answer was lost is delivered once, and the task ends once", async () => {
