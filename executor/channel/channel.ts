@@ -69,6 +69,7 @@ export class Channel {
   readonly #replay: Replay | null;
   readonly #messages: MessageBus;
   readonly #unfollow: () => void;
+  readonly #endDigest: () => void;
   readonly #answering = new Set<Promise<Reply>>();
   readonly #door: Door;
   #stopped: Promise<void> | null = null;
@@ -111,6 +112,7 @@ export class Channel {
     const id = sandboxId(lease);
     const namespace = taskNamespace(taskId as TaskId);
     const log = EventLog.open(parts.collector, parts.tracesDirectory, lease, replayedHeader(replay));
+    this.#endDigest = services.memory.follow(namespace);
     const watch = new MemoryWatch(services.memory, namespace, log);
     const snapshots = new MemorySnapshots(
       services.memory,
@@ -216,6 +218,7 @@ export class Channel {
     await this.#stop();
     await this.#watch.check(null);
     await this.#snapshots.close();
+    this.#endDigest();
     const calls = await this.calls.summarize(signal);
     return { calls, trace: await this.log.seal() };
   }
@@ -223,6 +226,7 @@ export class Channel {
   /** Lets go of everything where the attempt has no result. Idempotent. */
   async discard(): Promise<void> {
     await this.#stop().catch(() => {}); // who closed it was told
+    this.#endDigest();
     await this.log.seal().catch(() => {});
   }
 

@@ -92,6 +92,11 @@ export type Memory = {
    * @throws FORBIDDEN without a grant (reading needs `read`, writing `write`)
    */
   view(identity: MemoryIdentity, name?: string | null, origin?: string | null): MemoryView;
+  /**
+   * Says that a namespace is in use, until what it returns is called: with its last user goes what is kept of its digest,
+   * which is read anew where it is asked for again.
+   */
+  follow(namespace: string): () => void;
   /** The digest of a namespace as it is now; kept up to date with each write, so that asking costs microseconds. */
   state(namespace: string): Promise<MemoryState>;
   /**
@@ -253,6 +258,8 @@ export function createMemory(options: MemoryOptions): Memory {
         },
       };
     },
+
+    follow: (namespace) => digests.follow(namespace),
 
     state,
 

@@ -299,6 +299,25 @@ test("memory that changed though no recorded write explains it is told with both
   expect(second!.memory_digest).toBe(errors[0]!.actual_digest);
 });
 
+test("what is kept for a task's digest goes with the channel, however that ends", async () => {
+  for (const end of ["closed", "discarded"]) {
+    const sandbox = await rig.channel(asTask([]));
+    const { memory } = rig.services;
+    const taskId = sandbox.lease.task_id as TaskId;
+    await sandbox.send("PUT", "/v1/memory/plan", '["look"]');
+    const { digest } = await memory.state(taskNamespace(taskId));
+    if (end === "closed") await sandbox.close();
+    await rig.channels.end(sandbox.channel);
+    const identity = { taskId, sandboxId: "stranger", owner: "x", grants: [] };
+    await createMemory({ store: rig.store }).view(identity).put("plan", '["stolen"]');
+    // Of a digest that was still kept an audit would say that this differs from it.
+    const audit = await memory.audit(taskNamespace(taskId));
+    expect(audit.actual).not.toBe(digest);
+    expect(audit.expected).toBe(audit.actual);
+    await rig.giveBack(sandbox);
+  }
+});
+
 test("every read and write of memory is an event, and a call says whether memory changed under it", async () => {
   upstream = answerJson("1");
   const sandbox = await rig.channel(asTask([getUser()]));
