@@ -23,6 +23,8 @@ export const LIMITS = {
   stdinBytes: 512 * 1024,
   inputCount: 256,
   outputGlobs: 64,
+  /** What the braces of all output patterns of one task may multiply to. */
+  outputAlternatives: 1_024,
   retriesMax: 10,
   retriesDefault: 2,
   priorityMin: -100,
@@ -179,6 +181,12 @@ export const LIMITS = {
   outputFileBytes: 256 * 1024 * 1024,
   outputTotalBytes: 1024 * 1024 * 1024,
   outputPathBytes: 1024,
+  /** Looked at for one task's output patterns; one such as `/**` over an image meets hundreds of thousands. */
+  outputNames: 1_000_000,
+  /** Made for them, character by character: a few seconds of computing. */
+  outputComparisons: 250_000_000,
+  /** Places in the patterns that folders yet to be looked into have, together: each takes memory until then. */
+  outputPlacesWaiting: 4_000_000,
   /** Kept of each of stdout and stderr, as one blob; what comes after is counted, not kept. */
   streamKeptBytes: 16 * 1024 * 1024,
   /** Sent live of each of stdout and stderr as events, and recorded; the blob goes on. */

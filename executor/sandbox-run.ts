@@ -16,7 +16,6 @@ import { collectOutputs } from "./collect.ts";
 import { Egress } from "./egress/egress.ts";
 import { type Lived, wireText } from "./evidence.ts";
 import type { GatewayClient } from "./gateway-client.ts";
-import { compileGlob } from "./glob.ts";
 import type { Room } from "./host-room.ts";
 import { type HeldLease, stopOf } from "./leases.ts";
 import type { LiveEvents } from "./live-events.ts";
@@ -113,8 +112,6 @@ export async function runInSandbox(
     return { channel, egress };
   };
   try {
-    // A pattern that cannot be compiled is to be known before the command has run.
-    for (const pattern of lease.spec.outputs) compileGlob(pattern, lease.spec.working_directory);
     const stdinPath = writeStdin(lease, folder);
     const [inputPaths, doors] = await allSettled([acquireInputs(), openDoors()]);
     signal.throwIfAborted();

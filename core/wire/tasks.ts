@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { countAlternatives } from "../brace-expansion.ts";
 import { LIMITS } from "../limits.ts";
 import { add, type Resources } from "../resources.ts";
 import { END_REASONS, TASK_STATES } from "../task.ts";
@@ -57,6 +58,23 @@ const outputGlob = text(LIMITS.outputPathBytes).refine(
   "must be a non-empty pattern without .. members",
 );
 
+/** Judged before anything runs: what patterns multiply to is matched by the executor, whose other tasks it would hold up. */
+const outputGlobs = z
+  .array(outputGlob)
+  .max(LIMITS.outputGlobs)
+  .superRefine((globs, context) => {
+    let alternatives = 0;
+    for (const [at, glob] of globs.entries()) {
+      alternatives += countAlternatives(glob);
+      if (alternatives <= LIMITS.outputAlternatives) continue;
+      const message =
+        `${JSON.stringify(glob.slice(0, 200))} brings the output patterns to more than ${LIMITS.outputAlternatives} ` +
+        "alternatives together; use a wildcard, or put out an archive";
+      context.addIssue({ code: "custom", path: [at], message });
+      return;
+    }
+  });
+
 const environmentName = z
   .string()
   .regex(/^[A-Za-z_][A-Za-z0-9_]{0,255}$/, "must be an environment variable name");
@@ -90,7 +108,7 @@ export const TaskSpecSchema = strict({
       "mount_path is repeated",
     )
     .default([]),
-  outputs: z.array(outputGlob).max(LIMITS.outputGlobs).default([]),
+  outputs: outputGlobs.default([]),
   resources: ResourcesSchema.extend({
     cpu_cores: ResourcesSchema.shape.cpu_cores.refine((cores) => cores >= 0.01, "must be at least 0.01"),
     memory_mb: ResourcesSchema.shape.memory_mb.refine((mb) => mb >= 4, "must be at least 4"),

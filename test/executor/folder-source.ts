@@ -2,7 +2,7 @@ import { closeSync, constants, fstatSync, openSync, readdirSync } from "node:fs"
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import type { OutputSource } from "#executor/collect.ts";
+import type { OutputSource } from "#executor/output-walk.ts";
 
 /**
  * A folder of this host in the place of an ended sandbox, for what does not depend on links: those are resolved by

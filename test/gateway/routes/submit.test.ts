@@ -78,6 +78,7 @@ test("a member of the wrong type or out of its bounds is refused with its path",
       "inputs[0].mount_path",
     ],
     [{ command: ["true"], outputs: ["../x"] }, "outputs[0]"],
+    [{ command: ["true"], outputs: ["out", "{a,b}".repeat(200)] }, "outputs[1]"],
     [{ command: ["true"], priority: 101 }, "priority"],
     [{ command: ["true"], retries: -1 }, "retries"],
     [{ command: ["true"], labels: { "a b": "c" } }, "labels.a b"],
@@ -91,6 +92,14 @@ test("a member of the wrong type or out of its bounds is refused with its path",
     expect((error.details as Issues).issues.map((issue) => issue.path)).toContain(path);
   }
   expect(await count()).toBe(before);
+});
+
+test("output patterns whose braces multiply too far together are refused, naming the one that is too many", async () => {
+  const outputs = ["a", "b", "c"].map((name) => name + "{0,1,2,3,4,5,6,7}".repeat(3));
+  const error = await client.refused("POST", "/v1/tasks", { command: ["true"], outputs });
+  const message = expect.stringMatching(/^"c\{0,1.* 1024 alternatives .*wildcard/);
+  expect(error).toMatchObject({ status: 400, details: { issues: [{ path: "outputs[2]", message }] } });
+  await client.ok("POST", "/v1/tasks", { command: ["true"], outputs: outputs.slice(1) });
 });
 
 const vectors = sharedPath("data/vectors/json-parsing");
