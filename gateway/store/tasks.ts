@@ -31,7 +31,7 @@ import {
   taskOf,
   vectorOf,
 } from "./rows.ts";
-import type { Parameter } from "./sql.ts";
+import { isPoison, type Parameter } from "./sql.ts";
 import type { SharedContext } from "./store.ts";
 import { storableJson } from "./text.ts";
 
