@@ -56,7 +56,7 @@ export function createGateway(
     }),
     metrics,
     proxy: new CallProxy({ ...ports, metrics }),
-    freshFeeds: new FreshFeeds(ports.wake),
+    freshFeeds: new FreshFeeds(ports.wake, closing),
     closing,
   };
   const app = new OpenAPIHono<Env>();

@@ -2,8 +2,12 @@ import type { KeyId, TaskId } from "#core/ids.ts";
 import type { Task, TaskEvent } from "#core/wire/tasks.ts";
 import type { Topic, Wake } from "../ports.ts";
 
-/** Past so many events that a slow client leaves waiting, the store keeps them. */
-const TOLD_EVENTS_MAX = 32;
+/** Past so many bytes of events that a slow client leaves waiting, the store keeps them. */
+const TOLD_BYTES_MAX = 512 * 1024;
+/** The same where nobody follows yet: enough for the first states and lines. */
+const FRESH_BYTES_MAX = 32 * 1024;
+/** What an event takes beside its data. */
+const EVENT_BYTES = 256;
 /** Tasks whose stream is held ready: whoever follows what it submits does so at once. */
 const FRESH_TASKS_MAX = 1024;
 const FRESH_MS = 10_000;
@@ -14,6 +18,8 @@ const FRESH_MS = 10_000;
  */
 export class EventFeed {
   #told: TaskEvent[] = [];
+  #toldBytes = 0;
+  #bytesMax = TOLD_BYTES_MAX;
   #mustLook = true;
   readonly #wake: Wake;
   readonly #topic: Topic;
@@ -22,16 +28,26 @@ export class EventFeed {
   constructor(wake: Wake, taskId: TaskId) {
     this.#wake = wake;
     this.#topic = `task:${taskId}`;
-    this.#unfollow = wake.follow(this.#topic, (told) => {
-      if (told.length === 0 || this.#told.length + told.length > TOLD_EVENTS_MAX) this.#mustLook = true;
-      else this.#told.push(...told);
-    });
+    this.#unfollow = wake.follow(this.#topic, (told) => this.#keep(told));
   }
 
-  /** The task was stored here just now, followed from before that: all its events are told, this one first. */
+  /** The feed of a task that is not stored yet, so that all its events are going to be told. Nobody follows it yet. */
+  static ofNew(wake: Wake, taskId: TaskId): EventFeed {
+    const feed = new EventFeed(wake, taskId);
+    feed.#mustLook = false;
+    feed.#bytesMax = FRESH_BYTES_MAX;
+    return feed;
+  }
+
+  /** The task was stored, which is its first event. */
   begin(queued: TaskEvent): void {
-    this.#mustLook = false;
-    this.#told.push(queued);
+    this.#keep([queued]);
+  }
+
+  /** Somebody follows it from now on. */
+  handOver(): this {
+    this.#bytesMax = TOLD_BYTES_MAX;
+    return this;
   }
 
   /**
@@ -41,7 +57,7 @@ export class EventFeed {
   take(after: number): TaskEvent[] | null {
     const told = this.#told.filter((event) => event.seq > after).sort((a, b) => a.seq - b.seq);
     const isGapless = told.every((event, i) => event.seq === after + 1 + i);
-    this.#told = [];
+    this.#drop();
     if (!this.#mustLook && isGapless) return told;
     this.#mustLook = false;
     return null;
@@ -50,6 +66,7 @@ export class EventFeed {
   /** The store is to be asked with the next `take`, whatever is known here. */
   look(): void {
     this.#mustLook = true;
+    this.#drop();
   }
 
   /** Resolves when there is news, when the signal aborts, or after `ms`; then it is time to look, news or not. */
@@ -62,6 +79,18 @@ export class EventFeed {
   close(): void {
     this.#unfollow();
   }
+
+  #keep(told: readonly TaskEvent[]): void {
+    if (this.#mustLook) return; // the store tells it all
+    this.#told.push(...told);
+    for (const event of told) this.#toldBytes += EVENT_BYTES + ("data" in event ? event.data.length : 0);
+    if (told.length === 0 || this.#toldBytes > this.#bytesMax) this.look();
+  }
+
+  #drop(): void {
+    this.#told = [];
+    this.#toldBytes = 0;
+  }
 }
 
 /**
@@ -70,10 +99,17 @@ export class EventFeed {
  */
 export class FreshFeeds {
   readonly #wake: Wake;
+  readonly #closing: AbortSignal | undefined;
+  /** In the order in which they came. */
   readonly #feeds = new Map<TaskId, { feed: EventFeed; keyId: KeyId; sinceMs: number }>();
+  /** Runs while there are feeds. */
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(wake: Wake) {
+  /** @param closing aborts when nobody will follow any more */
+  constructor(wake: Wake, closing?: AbortSignal) {
     this.#wake = wake;
+    this.#closing = closing;
+    closing?.addEventListener("abort", () => this.#trim());
   }
 
   /** Follows a task that `submit` is about to store; what it rejects with, or made of an earlier one, is forgotten. */
@@ -82,13 +118,14 @@ export class FreshFeeds {
     keyId: KeyId,
     submit: () => Promise<{ task: Task; created: boolean }>,
   ): Promise<{ task: Task; created: boolean }> {
-    const feed = new EventFeed(this.#wake, id);
+    const feed = EventFeed.ofNew(this.#wake, id);
     try {
       const submitted = await submit();
       if (!submitted.created) feed.close();
       else {
         feed.begin(queuedEvent(submitted.task));
-        this.#keep(id, keyId, feed);
+        this.#feeds.set(id, { feed, keyId, sinceMs: performance.now() });
+        this.#trim();
       }
       return submitted;
     } catch (error) {
@@ -102,17 +139,26 @@ export class FreshFeeds {
     const fresh = this.#feeds.get(id);
     if (fresh === undefined || (owner !== null && owner !== fresh.keyId)) return null;
     this.#feeds.delete(id);
-    return fresh.feed;
+    return fresh.feed.handOver();
   }
 
-  #keep(id: TaskId, keyId: KeyId, feed: EventFeed): void {
+  /** Closes what is over or too many, and comes again when the next one is over. */
+  #trim(): void {
     const nowMs = performance.now();
-    this.#feeds.set(id, { feed, keyId, sinceMs: nowMs });
-    for (const [old, { feed, sinceMs }] of this.#feeds) {
-      if (this.#feeds.size <= FRESH_TASKS_MAX && nowMs - sinceMs < FRESH_MS) return;
+    for (const [id, { feed, sinceMs }] of this.#feeds) {
+      const leftMs = sinceMs + FRESH_MS - nowMs;
+      if (leftMs > 0 && this.#feeds.size <= FRESH_TASKS_MAX && !this.#closing?.aborted) {
+        this.#timer ??= setTimeout(() => {
+          this.#timer = undefined;
+          this.#trim();
+        }, leftMs);
+        return;
+      }
       feed.close();
-      this.#feeds.delete(old);
+      this.#feeds.delete(id);
     }
+    if (this.#timer !== undefined) clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 }
 
