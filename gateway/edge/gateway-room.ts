@@ -40,7 +40,7 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
       await this.#sweepSoon();
       return await app.fetch(request);
     } catch (error) {
-      // Only opening fails here: the app answers its own failures.
+      // Only opening fails here, and setting the alarm: the app answers its own failures.
       const requestId = crypto.randomUUID();
       log({
         level: "error",
@@ -74,7 +74,12 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
   async #sweepSoon(): Promise<void> {
     if (this.#sweeping) return;
     this.#sweeping = true;
-    await this.ctx.storage.setAlarm(Date.now() + SWEEP_EVERY_MS);
+    try {
+      await this.ctx.storage.setAlarm(Date.now() + SWEEP_EVERY_MS);
+    } catch (error) {
+      this.#sweeping = false; // the next request tries again
+      throw error;
+    }
   }
 
   /** Opens once; where that failed, the next request tries again. */

@@ -96,11 +96,17 @@ function beginUpload(bucket: R2Bucket, expected: Digest | null): Upload {
       if (expected !== null) return;
       // R2 cannot rename: the content is read once more to get the name that is known only now.
       const whole = await bucket.get(object.key);
-      if (whole !== null) await bucket.put(keyOf(digest), whole.body);
+      if (whole === null) {
+        throw new DsecError("STORE_UNAVAILABLE", `${digest} went before it had its name; send it again`);
+      }
+      await bucket.put(keyOf(digest), whole.body);
       await bucket.delete(object.key);
     },
     async abandon() {
-      await multipart?.abort().catch(() => {});
+      if (multipart === undefined) return;
+      await multipart.abort().catch(() => {});
+      // Once it is complete there is nothing to abort, and what has no name yet would stay for ever.
+      if (expected === null) await bucket.delete(key).catch(() => {});
     },
   };
 }
