@@ -15,7 +15,10 @@ export type Addon = {
   socketPair(): [number, number];
   /** One datagram; the attachment goes along as a sealed memfd. */
   send(socket: number, text: string, attachment?: string): void;
-  /** Calls back for every datagram, and with null once the other end is closed; the socket is closed by then. */
+  /**
+   * Calls back for every datagram, and with null once the other end is closed; the socket is closed by then. Of the
+   * descriptors come only as many as this process may still open.
+   */
   listen(socket: number, onMessage: (text: string | null, descriptors: number[]) => void): void;
   shutdown(socket: number): void;
   openRegular(root: number, path: Uint8Array): number | null;

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { type Addon, BUILD_DIRECTORY, loadAddon } from "./addon.ts";
 import type { Launcher, LaunchPlan, Sandbox, SandboxEnd } from "./index.ts";
-import { type Launched, LaunchedSandbox } from "./sandbox.ts";
+import { type Launched, LaunchedSandbox, SANDBOX_DESCRIPTORS } from "./sandbox.ts";
 
 export type DaemonArguments = { stateDirectory: string; uidBase: number; cgroupPrefix: string };
 
@@ -29,7 +29,7 @@ export class Daemon implements Launcher {
   readonly #gone = Promise.withResolvers<void>();
   readonly #exited = Promise.withResolvers<void>();
   readonly #lost = Promise.withResolvers<Error>();
-  readonly #launches = new Map<number, Pending<Sandbox> & { id: string }>();
+  readonly #launches = new Map<number, Pending<Sandbox> & { id: string; listeners: number }>();
   readonly #sandboxes = new Map<string, LaunchedSandbox>();
   readonly #destroys = new Map<string, Pending<void>>();
   #state: "open" | "closing" | "gone" = "open";
@@ -73,8 +73,15 @@ export class Daemon implements Launcher {
     if (this.#state !== "open") return Promise.reject(this.#goneError());
     const sequence = ++this.#sequence;
     const { promise, resolve, reject } = Promise.withResolvers<Sandbox>();
-    this.#launches.set(sequence, { id: plan.id, resolve, reject });
-    this.#request({ op: "launch", sequence }, JSON.stringify(plan));
+    const listeners = plan.loopbackPorts?.length ?? 0;
+    this.#launches.set(sequence, { id: plan.id, listeners, resolve, reject });
+    try {
+      this.#request({ op: "launch", sequence }, JSON.stringify(plan));
+    } catch (cause) {
+      this.#launches.delete(sequence);
+      const what = `sandbox ${plan.id}: its plan cannot be sent: ${(cause as Error).message}`;
+      reject(new DsecError("LAUNCH_FAILED", `${what}; ${MORE_DESCRIPTORS}`, { cause }));
+    }
     return promise;
   }
 
@@ -93,10 +100,12 @@ export class Daemon implements Launcher {
     await this.#exited.promise;
   }
 
+  /** Throws where there is no descriptor for the attachment. */
   #request(message: object, attachment?: string): void {
     try {
       this.#addon.send(this.#socket, JSON.stringify(message), attachment);
-    } catch {
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).syscall === "memfd_create") throw error;
       // The daemon died: `listen` is about to say so, and rejects everything that is pending.
     }
   }
@@ -153,12 +162,29 @@ export class Daemon implements Launcher {
       for (const descriptor of descriptors) this.#addon.close(descriptor);
       return;
     }
+    const expected = SANDBOX_DESCRIPTORS + pending.listeners;
+    if (descriptors.length !== expected) {
+      this.#refuseCut(pending, descriptors, expected);
+      return;
+    }
     const sandbox = new LaunchedSandbox(pending.id, event, descriptors, {
       kill: (id) => this.#request({ op: "kill", id }),
       destroy: (id) => this.#destroy(id),
     });
     this.#sandboxes.set(pending.id, sandbox);
     pending.resolve(sandbox);
+  }
+
+  /** The kernel leaves out what this process has no room for (MSG_CTRUNC); without its streams a sandbox is of no use. */
+  #refuseCut({ id, reject }: Pending<Sandbox> & { id: string }, came: number[], expected: number): void {
+    for (const descriptor of came) this.#addon.close(descriptor);
+    const what = `sandbox ${id}: ${came.length} of its ${expected} descriptors came`;
+    const error = new DsecError("LAUNCH_FAILED", `${what}; ${MORE_DESCRIPTORS}`);
+    // Whoever launched it has nothing to destroy.
+    this.#destroy(id).then(
+      () => reject(error),
+      (cause) => reject(new DsecError("LAUNCH_FAILED", `${error.message}; ${cause.message}`, { cause })),
+    );
   }
 
   #onGone(): void {
@@ -188,3 +214,5 @@ export class Daemon implements Launcher {
     return new DsecError("LAUNCHER_LOST", `launcher ${this.#process.pid ?? ""} ${why}`);
   }
 }
+
+const MORE_DESCRIPTORS = `raise the limit of open files (RLIMIT_NOFILE, ulimit -n) of process ${process.pid}`;

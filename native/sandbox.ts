@@ -6,6 +6,9 @@ import type { Observation, Sandbox, SandboxEnd } from "./index.ts";
 
 export type Launched = { pid: number; launchUs: number; observation: Observation };
 
+/** Its two streams and the root of its file system; the listening sockets come after them. */
+export const SANDBOX_DESCRIPTORS = 3;
+
 /** What a sandbox asks of the launcher's connection. */
 export type SandboxRequests = {
   kill(id: string): void;

@@ -92,7 +92,8 @@ struct Received {
   std::vector<int> descriptors;
 };
 
-// One datagram; an empty text when the launcher is gone.
+// One datagram; an empty text when the launcher is gone. Of its descriptors come those that this process has room for
+// (MSG_CTRUNC where that is not all): whoever takes them over counts them.
 Received receive(int socket) {
   constexpr size_t kBytes = 128 * 1024, kDescriptors = 8;
   Received received;
