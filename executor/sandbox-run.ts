@@ -186,15 +186,14 @@ async function followSandbox(
   const sink = (stream: "stdout" | "stderr") => record.sink(stream, live.sink(held.hold, stream));
   // Beside all else: until the proxy serves, connections wait at its listener.
   const serving = egress.agent.serve(sandbox.listeners);
+  const capturing: Promise<Stream>[] = [];
   try {
     record.began(held.lease.spec.command);
     // Both streams are drained from the start and apart from the end: a full pipe must not keep it from coming.
-    const [stdout, stderr, end] = await Promise.all([
-      captureStream(sandbox.stdout, folder.stdout, sink("stdout")),
-      captureStream(sandbox.stderr, folder.stderr, sink("stderr")),
-      sandbox.ended,
-      serving,
-    ]);
+    const stdoutCaptured = captureStream(sandbox.stdout, folder.stdout, sink("stdout"));
+    const stderrCaptured = captureStream(sandbox.stderr, folder.stderr, sink("stderr"));
+    capturing.push(stdoutCaptured, stderrCaptured);
+    const [stdout, stderr, end] = await Promise.all([stdoutCaptured, stderrCaptured, sandbox.ended, serving]);
     const stop = stopOf(held);
     if (stop === "lost" || stop === "released") throw stop;
     channel.log.checkRecorded();
@@ -211,7 +210,10 @@ async function followSandbox(
     return { lived, outcome, outputs, stdout, stderr, destroyed };
   } catch (error) {
     kill();
-    await Promise.allSettled([sandbox.destroy(), serving]); // the first failure is the one to tell
+    // What it still says is nobody's result, and the log that it would go to is sealed next.
+    sandbox.stdout.destroy();
+    sandbox.stderr.destroy();
+    await Promise.allSettled([...capturing, sandbox.destroy(), serving]); // the first failure is the one to tell
     throw error;
   } finally {
     signal.removeEventListener("abort", kill);

@@ -72,11 +72,13 @@ export class Channel {
   readonly #endDigest: () => void;
   readonly #answering = new Set<Promise<Reply>>();
   readonly #door: Door;
+  readonly #attempt: AbortSignal;
   #stopped: Promise<void> | null = null;
 
   /**
    * @param directory the attempt's private folder
    * @param door in that folder; it is closed with the channel
+   * @param options.signal aborts where the attempt is to end before its command has
    */
   static async open(
     lease: Lease,
@@ -105,7 +107,7 @@ export class Channel {
     directory: string,
     door: Door,
     parts: ChannelParts,
-    { replay, persist }: Parameters<typeof Channel.open>[4],
+    { replay, persist, signal }: Parameters<typeof Channel.open>[4],
   ) {
     const { gateway, services, exec } = parts;
     const { spec, task_id: taskId } = lease;
@@ -130,6 +132,7 @@ export class Channel {
     const records = new AgentRecords(log);
     this.#replay = replay;
     this.#door = door;
+    this.#attempt = signal;
     this.socketPath = join(directory, SOCKET);
     this.log = log;
     this.failures = new Failures(log, services.memory, namespace);
@@ -205,9 +208,11 @@ export class Channel {
     this.#tools.egress = egress;
   }
 
-  /** Something from outside, for the agent's next answer. */
-  inject(observation: Observation): void {
+  /** Something from outside, for the agent's next answer. False once there will be none: then it was not received. */
+  inject(observation: Observation): boolean {
+    if (this.#stopped !== null || this.#attempt.aborted) return false;
     this.observations.inject(observation);
+    return true;
   }
 
   /**
@@ -238,13 +243,14 @@ export class Channel {
   async #letGo(): Promise<void> {
     try {
       await this.#door.close();
-      await this.#tools.close();
-      // What was taken before the door was shut is recorded to its end.
+      this.#tools.giveUp();
+      // What was taken before the door was shut is recorded to its end, and then what that left behind.
       await Promise.all(this.#answering);
+      await this.#tools.close();
       this.#completions.close();
-      this.#steps.close();
     } finally {
       this.#unfollow();
+      this.#steps.close();
     }
   }
 }

@@ -17,7 +17,7 @@ export class Channels {
    * @param door in that folder; it is closed with the channel
    * @param options.replay answers in place of the world
    * @param options.persist makes what was recorded outlive this executor, where that is needed
-   * @param options.signal gives up
+   * @param options.signal aborts where the attempt is to end before its command has
    */
   async open(
     lease: Lease,
@@ -32,9 +32,7 @@ export class Channels {
 
   /** Whether the observation has arrived in its sandbox: not before there is one, nor after it has ended. */
   inject({ observation, ...hold }: ObservationForLease): boolean {
-    const channel = this.#open.get(keyOf(hold));
-    channel?.inject(observation);
-    return channel !== undefined;
+    return this.#open.get(keyOf(hold))?.inject(observation) ?? false;
   }
 
   /** Lets go of a channel, whether or not it was closed. */

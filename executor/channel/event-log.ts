@@ -76,7 +76,7 @@ export class EventLog {
 
   /**
    * Appends an event, as far as the task's trace level keeps it, and returns the number of the last event.
-   * @throws STORE_UNAVAILABLE where nothing can be recorded any more
+   * @throws STORE_UNAVAILABLE where nothing can be recorded any more, as once it is being sealed
    */
   append<T extends EventType>(type: T, members: MembersOf<T>): number {
     let event = { type, ...members } as unknown as EventBody;

@@ -282,9 +282,13 @@ export class RecordedCalls {
     return end;
   }
 
-  /** Gives up what is still under way and waits until its ends are recorded. */
-  async close(): Promise<void> {
+  /** Gives up what is still under way. */
+  giveUp(): void {
     this.#closing.abort(new DsecError("CALL_CANCELLED", "the sandbox has ended"));
+  }
+
+  /** Once all callers have been answered: waits for the ends of what they left behind. */
+  async close(): Promise<void> {
     await Promise.all(this.#leftBehind);
   }
 
@@ -342,6 +346,7 @@ export class RecordedCalls {
         this.#closing.signal.removeEventListener("abort", giveUp);
         this.#leftBehind.delete(recorded);
       });
+    recorded.catch(() => {}); // `close` tells
     this.#leftBehind.add(recorded);
   }
 }

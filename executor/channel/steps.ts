@@ -93,6 +93,8 @@ export class PlanSteps {
 
   /** The sandbox has ended. */
   close(): void {
+    // Also where the log takes nothing more: nobody would be told of a timer's failure.
+    for (const { timer } of this.#open) if (timer !== null) clearTimeout(timer);
     for (const step of this.#open.toReversed()) {
       this.#close(step, step.state === "timed_out" ? "timed_out" : "abandoned", undefined);
     }

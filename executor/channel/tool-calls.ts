@@ -263,7 +263,12 @@ export class ToolCalls {
     return answerOf({ ...numbers, state, value, members: {}, facts, status: null }, tool);
   }
 
-  /** The sandbox has ended: what ran within it ended with it. */
+  /** The sandbox has ended: what is under way is to end too. `close` follows once it has been answered. */
+  giveUp(): void {
+    this.#parts.recorded.giveUp();
+  }
+
+  /** What ran within the sandbox ended with it. Resolves once the ends of all calls are recorded. */
   async close(): Promise<void> {
     for (const [number, { before }] of this.#inSandbox) {
       await this.#parts.recorded.end(number, before, { state: "cancelled", tries: 1 });

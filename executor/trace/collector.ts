@@ -191,6 +191,7 @@ export class Recording {
   #flushes: (() => void)[] = [];
   #state: "open" | "ending" | "ended" = "open";
   #failure: DsecError | null = null;
+  #endedBytes = 0;
 
   constructor(path: string, slot: Slot) {
     this.trajectoryPath = path;
@@ -200,8 +201,17 @@ export class Recording {
     this.#failed.promise.catch(() => {}); // also where nobody waits for it
   }
 
-  /** Waits where the ring is full. @throws STORE_UNAVAILABLE where the collector has ended */
+  /**
+   * Waits where the ring is full.
+   * @throws STORE_UNAVAILABLE where the collector has ended, or sealing has begun: the slot may be another recording's then
+   */
   push(type: EventType, timeUs: number, bytes: Uint8Array): void {
+    if (this.#state !== "open") {
+      throw new DsecError(
+        "STORE_UNAVAILABLE",
+        `${this.tracePath} is being sealed: nothing more is recorded in it`,
+      );
+    }
     this.#slot.push(kindOf(type), timeUs, bytes, false);
   }
 
@@ -217,7 +227,7 @@ export class Recording {
 
   /** Bytes of the trajectory that are whole flushes, and stay as they are. */
   get flushedBytes(): number {
-    return this.#slot.flushedBytes();
+    return this.#state === "ended" ? this.#endedBytes : this.#slot.flushedBytes();
   }
 
   /** Resolves once everything that was recorded until now is in the trajectory. @throws STORE_UNAVAILABLE */
@@ -233,7 +243,7 @@ export class Recording {
     return this.#state === "ending";
   }
 
-  /** Nothing is pushed any more. Idempotent. Rejects with STORE_UNAVAILABLE where the trace cannot be made. */
+  /** Nothing is taken any more. Idempotent. Rejects with STORE_UNAVAILABLE where the trace cannot be made. */
   seal(): Promise<KeptTrace> {
     if (this.#state === "open") {
       this.#state = "ending";
@@ -261,6 +271,7 @@ export class Recording {
 
   /** For the collector: the trajectory is closed, and becomes a trace by this. */
   onClosed(sealing: Promise<SealedTrace>): void {
+    this.#endedBytes = this.#slot.flushedBytes();
     this.#state = "ended";
     for (const flushed of this.#flushes.splice(0)) flushed();
     this.#slot.hold(false);

@@ -24,6 +24,7 @@ import { type Identity, openIdentity } from "#executor/identity.ts";
 import { createSqliteMemoryStore } from "#executor/memory/sqlite-store.ts";
 import type { MemoryStore } from "#executor/memory/store.ts";
 import { emptyResult } from "#executor/run.ts";
+import type { ExecToolParts } from "#executor/tools/exec-tool.ts";
 import { Collector } from "#executor/trace/collector.ts";
 import { CAPACITY, ISSUER } from "#test/gateway/gateway-under-test.ts";
 import { openTestProxy, type TestProxy } from "#test/gateway/proxy/proxy-under-test.ts";
@@ -39,6 +40,8 @@ export class ChannelRig implements AsyncDisposable {
   readonly services: AgentServices;
   readonly gateway: GatewayClient;
   readonly channels: Channels;
+  /** There are no sandboxes here, but for what a test puts in their place. */
+  readonly exec: ExecToolParts;
   readonly #collector: Collector;
   readonly #executorId: string;
   readonly #identity: Identity;
@@ -94,9 +97,9 @@ export class ChannelRig implements AsyncDisposable {
     const { services, gateway, collector } = parts;
     const tracesDirectory = join(this.directory, "traces");
     const noSandboxes = () => Promise.reject(new Error("there are no sandboxes in this test"));
-    const exec = { launcher: { launch: noSandboxes }, findImage: noSandboxes };
+    this.exec = { launcher: { launch: noSandboxes }, findImage: noSandboxes };
     this.#collector = collector;
-    this.channels = new Channels({ services, gateway, exec, collector, tracesDirectory });
+    this.channels = new Channels({ services, gateway, exec: this.exec, collector, tracesDirectory });
   }
 
   /** Past the memory service: what it reads and writes is recorded nowhere. */

@@ -412,6 +412,43 @@ test("an observation from outside comes with the next answer, once, and is recor
   expect(await stranger.refused("POST", path, { content: 1 })).toMatchObject({ code: "TASK_NOT_FOUND" });
 });
 
+test("an observation that comes when the sandbox's end is being recorded was not received, and the trace is whole", async () => {
+  const sandbox = await rig.channel();
+  const path = `/v1/tasks/${sandbox.lease.task_id}/observations`;
+  await rig.proxy.client.ok("POST", path, { content: "late" });
+  const [late] = await rig.gateway.observations(0, [], AbortSignal.timeout(5000));
+  const closing = sandbox.channel.close(AbortSignal.timeout(30_000));
+  expect(rig.channels.inject(late!)).toBe(false);
+  expect((await closing).trace.count).toBe(0);
+  expect(rig.channels.inject(late!)).toBe(false);
+  await sandbox.close();
+  // Nobody has it, so it is named again.
+  expect(await rig.gateway.observations(0, [], AbortSignal.timeout(5000))).toContainEqual(late);
+  await rig.giveBack(sandbox);
+});
+
+test("what a call left behind when the sandbox ended is recorded before the trace is sealed, however long it takes", async () => {
+  const asked = Promise.withResolvers<void>();
+  const image = Promise.withResolvers<never>();
+  const { findImage } = rig.exec;
+  rig.exec.findImage = () => {
+    asked.resolve();
+    return image.promise;
+  };
+  const sandbox = await rig.channel({ tools: [{ name: "slow", kind: "exec", command: ["true"] }] });
+  const left = sandbox.tool("slow").catch(() => "left");
+  await asked.promise;
+  const closing = sandbox.close();
+  expect(await left).toBe("left");
+  // Time enough for a whole other sandbox.
+  await (await rig.channel()).close();
+  image.reject(new Error("it went"));
+  const { events } = await closing;
+  rig.exec.findImage = findImage;
+  expect(events.map(({ type }) => type)).toEqual(["tool_call_start", "tool_call_end", "tool_call_late"]);
+  expect(events.slice(1)).toMatchObject([{ state: "cancelled" }, { call: 1, state: "failed" }]);
+});
+
 test("rewards, tokens and context are kept as they were told", async () => {
   const sandbox = await rig.channel();
   const reward = await sandbox.send("POST", "/v1/rewards", {

@@ -145,6 +145,30 @@ test("a recording whose file is taken fails, as making its trace does, and does 
   expect(await readFile(taken)).toEqual(before);
 });
 
+test("once a recording is being sealed nothing is recorded in it, nor in the one that has its place", async () => {
+  const ended = EventLog.open(collector, directory, leaseOf(1));
+  ended.append("output", output("before"));
+  await ended.recording.flush();
+  const sealing = ended.seal();
+  const refused = expect.objectContaining({
+    code: "STORE_UNAVAILABLE",
+    message: expect.stringContaining("is being sealed"),
+  });
+  expect(() => ended.append("output", output("while it is sealed"))).toThrow(refused);
+  expect((await sealing).count).toBe(1);
+  const flushedBytes = ended.recording.flushedBytes;
+  const next = EventLog.open(collector, directory, leaseOf(2));
+  expect(() => ended.append("output", output("into another's trace"))).toThrow(refused);
+  for (let i = 0; i < 100; i++) next.append("output", output(`its own ${i}`));
+  await next.recording.flush();
+  expect(ended.recording.flushedBytes).toBe(flushedBytes);
+  expect(next.recording.flushedBytes).toBeGreaterThan(flushedBytes);
+  const { path, count } = await next.seal();
+  expect(count).toBe(100);
+  expect((await readFile(path)).includes("another")).toBe(false);
+  expect(await ended.seal()).toEqual(await sealing);
+});
+
 test("what is recorded after the day's folder was removed comes to its trace", async () => {
   await EventLog.open(collector, directory, leaseOf(1)).seal();
   for (const day of await readdir(directory)) await rm(join(directory, day), { recursive: true });
