@@ -1,7 +1,7 @@
 import { DsecError } from "#core/errors.ts";
 import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { TASK_STATES, type TaskState } from "#core/task.ts";
+import { isFinal, TASK_STATES, type TaskState } from "#core/task.ts";
 import type { Task, TaskRequest } from "#core/wire/tasks.ts";
 import { type ConnectionOptions, connect } from "../connection.ts";
 import { createOutputWriter } from "../output-writer.ts";
@@ -46,7 +46,7 @@ export function define(command: Command): void {
   const cancelCommand = add("cancel", "ask for the end of a task").argument("<task-id>").action(cancel);
   const logsCommand = add("logs", "print a task's standard output and error, live until it ends")
     .argument("<task-id>")
-    .option("--no-follow", "print what there is and end")
+    .option("--no-follow", "refuse a task that is not over yet, and wait for none")
     .option("--raw", "leave control codes in, also on a terminal")
     .action(logs);
 
@@ -164,8 +164,11 @@ async function logs(id: string, options: Common & { follow: boolean; raw?: boole
   const client = await connect(options);
   if (!options.follow) {
     const task = await client.tasks.get(id);
-    if (task.result === null)
-      throw new DsecError("OUTPUT_NOT_FOUND", `task ${id} is ${task.state}: follow it, without --no-follow`);
+    if (!isFinal(task.state))
+      throw new DsecError(
+        "OUTPUT_NOT_FOUND",
+        `task ${id} is ${task.state}; without --no-follow its output is printed as it comes`,
+      );
   }
   if (options.json) {
     const events: unknown[] = [];
