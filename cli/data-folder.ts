@@ -13,12 +13,11 @@ import {
   readFileSync,
   renameSync,
   rmSync,
-  statSync,
   writeFileSync,
 } from "node:fs";
-import { createServer, type Server } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DsecError } from "#core/errors.ts";
+import { type FolderLock, isFolderLocked, lockFolder } from "#gateway/node/folder-lock.ts";
 
 export type DataFolder = {
   path: string;
@@ -32,6 +31,8 @@ export type DataFolder = {
 
 /** What the process that serves a folder says of itself. */
 export type Serving = { url: string; pid: number };
+
+const LOCK = "lock";
 
 export function dataFolder(path: string): DataFolder {
   const root = resolve(path);
@@ -80,12 +81,14 @@ export function unusable(folder: DataFolder, cause: Error): DsecError {
 }
 
 /**
- * Takes the folder for this process. The lock is an abstract socket (unix(7)) named by the folder's device and
- * inode: the kernel frees it with the process, however that ends, so that no stale lock is ever left.
+ * Takes the folder for this process, until it releases it or ends, however that happens.
+ * @throws CONFIG_INVALID where another process has it, or the folder cannot be used
  */
-export async function lockDataFolder(folder: DataFolder): Promise<{ release(): Promise<void> }> {
-  const server = await takeLock(folder);
-  if (server === undefined) {
+export async function lockDataFolder(folder: DataFolder): Promise<FolderLock> {
+  const lock = await lockFolder(folder.path, LOCK).catch((cause: Error) => {
+    throw unusable(folder, cause);
+  });
+  if (lock === undefined) {
     const serving = readServing(folder);
     const way = serving
       ? `process ${serving.pid}, which serves ${serving.url}; stop it, use it (--gateway)`
@@ -95,9 +98,8 @@ export async function lockDataFolder(folder: DataFolder): Promise<{ release(): P
       `data folder ${folder.path} is in use by ${way}, or choose another folder (--data)`,
     );
   }
-  server.unref();
   rmSync(servingPath(folder), { force: true });
-  return { release: () => new Promise((resolve) => server.close(() => resolve())) };
+  return lock;
 }
 
 /**
@@ -111,10 +113,7 @@ export async function findServing(folder: DataFolder): Promise<Serving | undefin
   } catch (cause) {
     throw unusable(folder, cause as Error);
   }
-  const server = await takeLock(folder);
-  if (server === undefined) return readServing(folder);
-  await new Promise((resolve) => server.close(resolve));
-  return undefined;
+  return (await isFolderLocked(folder.path, LOCK)) ? readServing(folder) : undefined;
 }
 
 export function writeServing(folder: DataFolder, url: string): void {
@@ -147,28 +146,11 @@ export function writeAtomically(path: string, content: string | Uint8Array): voi
   }
 }
 
-/** Undefined where another process has it. */
-async function takeLock(folder: DataFolder): Promise<Server | undefined> {
-  const server = createServer((socket) => socket.destroy());
-  const taken = await new Promise<boolean>((resolve, reject) => {
-    server.once("error", (error: NodeJS.ErrnoException) =>
-      error.code === "EADDRINUSE" ? resolve(true) : reject(error),
-    );
-    server.listen(lockName(folder), () => resolve(false));
-  });
-  return taken ? undefined : server;
-}
-
 /** Not mkdir's own `recursive`, which never returns where a parent cannot be made because it is on /proc. */
 export function makeFolders(path: string): void {
   if (existsSync(path)) return;
   makeFolders(dirname(path));
   mkdirSync(path, { mode: 0o700 });
-}
-
-function lockName(folder: DataFolder): string {
-  const { dev, ino } = statSync(folder.path);
-  return `\0dsec-data-${dev}-${ino}`;
 }
 
 function servingPath(folder: DataFolder): string {

@@ -1,11 +1,12 @@
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { migrate } from "#gateway/store/migrate.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
 import type { Sql } from "#gateway/store/sql.ts";
 import { createLocalWake, type LocalWake } from "#gateway/store/wake.ts";
+import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { PgliteEngine } from "./pglite-engine.ts";
 import { copyTemplate } from "./pglite-template.ts";
 
@@ -19,9 +20,9 @@ export async function openPglite(directory: string | null): Promise<{ sql: Sql; 
   const data = directory === null ? join(folder, "data") : folder;
   const removeTemporary = () => directory === null && rmSync(folder, { recursive: true, force: true });
   process.once("exit", removeTemporary);
-  const unlock = lock(data);
-  const release = () => {
-    unlock();
+  const { release: unlock } = await lock(data);
+  const release = async () => {
+    await unlock();
     process.off("exit", removeTemporary);
     removeTemporary();
   };
@@ -36,7 +37,7 @@ export async function openPglite(directory: string | null): Promise<{ sql: Sql; 
     }
     return { sql: { ...sql, close: () => sql.close().finally(release) }, wake: createLocalWake() };
   } catch (error) {
-    release();
+    await release();
     throw error;
   }
 }
@@ -57,35 +58,16 @@ export async function pgliteSql(data: string): Promise<Sql> {
 }
 
 /** PGlite does not notice a second process in its folder, and two of them destroy it. */
-function lock(data: string): () => void {
-  const file = `${data}.lock`;
-  mkdirSync(dirname(data), { recursive: true });
-  for (;;) {
-    try {
-      writeFileSync(file, identity(process.pid)!, { flag: "wx" });
-      return () => rmSync(file, { force: true });
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== "EEXIST") throw cause;
-      const holder = readFileSync(file, "utf8");
-      const pid = Number(holder.split(" ")[0]);
-      if (identity(pid) === holder) {
-        throw new DsecError(
-          "CONFIG_INVALID",
-          `the database in ${data} is open in process ${pid}; stop that one, or use PostgreSQL for several gateways`,
-          { cause },
-        );
-      }
-      rmSync(file, { force: true }); // its process is gone
-    }
-  }
-}
-
-/** A process beyond the reuse of its number: the pid and its start time in clock ticks since boot (proc(5), stat). */
-function identity(pid: number): string | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return `${pid} ${stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]}`;
-  } catch {
-    return undefined;
-  }
+async function lock(data: string): Promise<FolderLock> {
+  const parent = dirname(data);
+  mkdirSync(parent, { recursive: true });
+  const taken = await lockFolder(parent, `${basename(data)}.lock`).catch((cause: Error) => {
+    const message = `the database in ${data} cannot be locked: ${cause.message}; mend that, or keep it elsewhere`;
+    throw new DsecError("CONFIG_INVALID", message, { cause });
+  });
+  if (taken !== undefined) return taken;
+  throw new DsecError(
+    "CONFIG_INVALID",
+    `the database in ${data} is open in another process; stop that one, or use PostgreSQL for several gateways`,
+  );
 }

@@ -1,8 +1,8 @@
-import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import {
   findServing,
   lockDataFolder,
@@ -11,6 +11,7 @@ import {
   writeAdminKey,
   writeServing,
 } from "#cli/data-folder.ts";
+import { lockFolder } from "#gateway/node/folder-lock.ts";
 
 const parent = mkdtempSync(join(tmpdir(), "dsec-data-"));
 afterAll(() => rmSync(parent, { recursive: true, force: true }));
@@ -54,6 +55,52 @@ test("a killed process leaves no lock behind", async () => {
   await new Promise((resolve) => child.once("close", resolve));
   const lock = await lockDataFolder(folder);
   await lock.release();
+});
+
+test("a folder that is served in another container on the same volume is in use here too", async () => {
+  // Longer than the address of a socket can be.
+  const folder = makeDataFolder(join(parent, "container", "d".repeat(120)));
+  const program = `
+    const { lockDataFolder, makeDataFolder, writeServing } = await import(${JSON.stringify(resolve(import.meta.dirname, "../../cli/data-folder.ts"))});
+    const folder = makeDataFolder(${JSON.stringify(folder.path)});
+    await lockDataFolder(folder);
+    writeServing(folder, "http://127.0.0.1:7331");
+    console.log("locked");
+    setInterval(() => {}, 1000);`;
+  const own = ["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"];
+  const container = spawn("unshare", [...own, process.execPath, "--input-type=module", "-e", program], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  onTestFinished(() => void container.kill("SIGKILL"));
+  await new Promise((resolve) => container.stdout.once("data", resolve));
+  await expect(lockDataFolder(folder)).rejects.toThrow(/in use by process 1,.*7331/);
+  expect(await findServing(folder)).toEqual({ url: "http://127.0.0.1:7331", pid: 1 });
+  container.kill("SIGKILL");
+  await new Promise((resolve) => container.once("close", resolve));
+  expect(await findServing(folder)).toBeUndefined();
+  const lock = await lockDataFolder(folder);
+  await lock.release();
+});
+
+test("of many that find a dead process's lock at once no two take it, and nothing else is removed", async () => {
+  const folder = join(parent, "raced");
+  mkdirSync(folder);
+  writeFileSync(join(folder, "lock.txt"), "mine");
+  const program = `
+    const { lockFolder } = await import(${JSON.stringify(resolve(import.meta.dirname, "../../gateway/node/folder-lock.ts"))});
+    await lockFolder(${JSON.stringify(folder)}, "lock");
+    process.kill(process.pid, "SIGKILL");`;
+  for (let round = 0; round < 3; round++) {
+    spawnSync(process.execPath, ["--input-type=module", "-e", program]);
+    expect(readdirSync(folder)).toHaveLength(2);
+    const taken = await Promise.all(Array.from({ length: 8 }, () => lockFolder(folder, "lock")));
+    expect(taken.filter((lock) => lock !== undefined).length).toBeLessThanOrEqual(1);
+    for (const lock of taken) await lock?.release();
+    const alone = await lockFolder(folder, "lock");
+    expect(alone).toBeDefined();
+    await alone!.release();
+    expect(readdirSync(folder)).toEqual(["lock.txt"]);
+  }
 });
 
 test("folder and admin key are for their owner only", () => {
