@@ -26,6 +26,7 @@ export type DatabaseAddress = { host: string[]; port: number[]; path: string | f
 
 /** A third of a lease's life: whoever renews it is told in time. */
 const ANSWER_MS_MAX = 10_000;
+const WAIT_STEPS = 10;
 const CONNECT_S_MAX = 5;
 /** How long statements that are still answered have when connections are given up. */
 const END_S_MAX = 5;
@@ -69,10 +70,18 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
     const asked = client;
     if (!Number.isFinite(answerMsMax)) return ask(asked);
     const late = Promise.withResolvers<never>();
-    const timer = setTimeout(() => {
+    // In steps: an answer that came while this process itself stood still is read before its time is up.
+    let steps = 0;
+    const wait = () => setTimeout(onStep, answerMsMax / WAIT_STEPS);
+    const onStep = () => {
+      if (++steps < WAIT_STEPS) {
+        timer = wait();
+        return;
+      }
       giveUp(asked);
       late.reject(unavailable(`no answer for ${answerMsMax} ms`));
-    }, answerMsMax);
+    };
+    let timer = wait();
     try {
       return await Promise.race([ask(asked), late.promise]);
     } finally {

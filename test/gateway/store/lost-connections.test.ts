@@ -66,6 +66,16 @@ test("connections that fall silent are left for new ones, and nobody waits for t
   expect((await store.getTask(task.id as never, keyId)).id).toBe(task.id);
 }, 20_000);
 
+test("an answer that came while this process itself stood still is no missing one", async () => {
+  const sql = postgresSql(url, { connectionsMax: 1, answerMsMax: 500 });
+  cleanUps.push(() => sql.close());
+  await sql.query("select 1");
+  const answer = sql.query("select 1 as one from pg_sleep(0.1)");
+  await new Promise((resolve) => setTimeout(resolve, 50)); // it is on its way
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_000);
+  expect(await answer).toEqual([{ one: 1 }]);
+});
+
 test("the server ends a statement that waits too long, and one of a migration it does not", async () => {
   const [holder, sql] = [postgresSql(url), postgresSql(url, { connectionsMax: 1, answerMsMax: 500 })];
   cleanUps.push(
