@@ -1,6 +1,9 @@
 /** Patterns and names are a task's own: what they are made to cost is bounded, and no other task waits for it. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import { collectOutputs } from "#executor/collect.ts";
 import type { OutputSource } from "#executor/output-walk.ts";
@@ -22,8 +25,11 @@ function sandboxWith(folder: string, entries: Entry[]) {
   return { source, tried };
 }
 
+const directory = mkdtempSync(join(tmpdir(), "dsec-output-walk-"));
+afterAll(() => rmSync(directory, { recursive: true }));
+
 const collect = (source: OutputSource, patterns: string[]) =>
-  collectOutputs(source, patterns, { workingDirectory: "/work", directory: "/nowhere" });
+  collectOutputs(source, patterns, { workingDirectory: "/work", directory });
 
 /** The longest stretch of computing that kept everything else from its turn, in milliseconds. */
 async function longestStretchMs(work: Promise<unknown>): Promise<number> {

@@ -56,7 +56,7 @@ test("a sandbox that still talks when a fault of ours has ended its attempt does
     channels: rig.channels,
     client: rig.gateway,
     services: rig.services,
-    dataDirectory: rig.directory,
+    measureFree: () => ({ memory_mb: 1_000_000, disk_mb: 1_000_000 }),
     closing: controller.signal,
   });
   const interrupted = await running.catch((error: unknown) => error);
