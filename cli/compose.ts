@@ -34,6 +34,8 @@ export type GatewaySettings = {
   issuer?: string | undefined;
   /** A PostgreSQL URL; the embedded database in the data folder where it is absent. */
   database?: string | undefined;
+  /** The folder of blobs and keys that all gateways on the database have; the data folder where it is absent. */
+  shared?: string | undefined;
   keys?: ((folder: DataFolder) => Promise<KeyRing>) | undefined;
   /** Addresses and blocks that tasks' policies may open although they are not public. */
   privateNetworks?: string[] | undefined;
@@ -55,6 +57,7 @@ export type OpenGateway = {
 export async function openGateway(settings: GatewaySettings): Promise<OpenGateway> {
   const { log } = settings;
   const folder = makeDataFolder(settings.data);
+  const shared = settings.shared === undefined ? folder : makeDataFolder(settings.shared);
   const closers: (() => unknown)[] = [];
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer();
@@ -68,11 +71,15 @@ export async function openGateway(settings: GatewaySettings): Promise<OpenGatewa
     const store = createStore({ sql, wake });
     closers.push(() => store.close());
 
+    const secretCipher = await openSecretKey(shared.signingKeys);
+    // An embedded database lies in the folder that has the key.
+    if (settings.database !== undefined && !(await store.claimSecretsKey(secretCipher.keyDigest)))
+      throw belongsElsewhere(shared);
     const adminKey = readAdminKey(folder) ?? (await mintAdminKey(folder, store));
-    const blobs = await openDiskBlobs(folder.blobs);
+    const blobs = await openDiskBlobs(shared.blobs);
     const keys = settings.keys
-      ? await settings.keys(folder)
-      : openKeyStore(folder.signingKeys, { log: (message) => log({ level: "warn", message }) });
+      ? await settings.keys(shared)
+      : openKeyStore(shared.signingKeys, { log: (message) => log({ level: "warn", message }) });
     const issuer = settings.issuer ?? DEFAULT_ISSUER;
     const gateway = await startGateway({
       ports: {
@@ -80,7 +87,7 @@ export async function openGateway(settings: GatewaySettings): Promise<OpenGatewa
         wake,
         blobs,
         keys,
-        secretCipher: await openSecretKey(folder.signingKeys),
+        secretCipher,
         log,
         now: Date.now,
         config: {
@@ -103,6 +110,14 @@ export async function openGateway(settings: GatewaySettings): Promise<OpenGatewa
     const refusedByFiles = error instanceof Error && "code" in error && /^E[A-Z]+$/.test(String(error.code));
     throw refusedByFiles ? unusable(folder, error) : error;
   }
+}
+
+function belongsElsewhere({ path }: DataFolder): DsecError {
+  return new DsecError(
+    "CONFIG_INVALID",
+    `the database is served with the blobs and keys of another folder than ${path}: a second gateway would neither find the content nor open the secrets; ` +
+      "name that folder (--shared, or --data). If it is lost, and with it what it held: delete from secrets_key, and start again",
+  );
 }
 
 function readAuthorities(path: string | undefined): string | undefined {

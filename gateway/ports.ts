@@ -190,6 +190,11 @@ export type Store = MessageStore & {
 
   // secrets
   /** Makes the secret, or replaces the one of that name. */
+  /**
+   * Whether the database's secrets are sealed under this key. The first key that is named is the one; it is written down,
+   * so that gateways with another one do not begin to serve.
+   */
+  claimSecretsKey(keyDigest: Digest): Promise<boolean>;
   putSecret(keyId: KeyId, secret: SealedSecret): Promise<{ secret: Secret; created: boolean }>;
   listSecrets(keyId: KeyId): Promise<Secret[]>;
   findSecrets(keyId: KeyId, names: string[]): Promise<SealedSecret[]>;
@@ -356,6 +361,8 @@ export type UpstreamAnswer = {
 
 /** Seals secrets for the database: authenticated encryption under a key that is not in it. */
 export type SecretCipher = {
+  /** Names the key and tells nothing of it. */
+  readonly keyDigest: Digest;
   /** @param context what the secret belongs to; it opens for nothing else */
   seal(value: string, context: string): Promise<string>;
   /** Rejects with CONFIG_INVALID where the key or the context is another one. */

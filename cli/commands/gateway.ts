@@ -23,6 +23,7 @@ type Options = {
   port: number;
   issuer?: string;
   database?: string;
+  shared?: string;
   privateNetwork?: string[];
   upstreamCa?: string;
   logJson?: boolean;
@@ -54,6 +55,12 @@ export function define(command: Command): void {
     )
     .addOption(issuerOption())
     .addOption(dataOption())
+    .addOption(
+      new Option(
+        "--shared <folder>",
+        "blobs and keys, where several gateways serve one database (default: the data folder)",
+      ).env("DSEC_SHARED"),
+    )
     .addOption(privateNetworkOption())
     .addOption(upstreamCaOption())
     .option("--log-json", "log JSON lines, also what is routine")
@@ -77,6 +84,10 @@ export function define(command: Command): void {
       "dsec gateway --database postgres://dsec@db/dsec --host 0.0.0.0 --issuer https://dsec.example",
     ],
     [
+      "another on the same database, on another machine",
+      "dsec gateway --database postgres://dsec@db/dsec --shared /mnt/dsec --host 0.0.0.0 --issuer https://dsec.example",
+    ],
+    [
       "keys in a hardware module",
       "DSEC_HSM_PIN=… dsec gateway --hsm-library /usr/lib/softhsm/libsofthsm2.so --hsm-token dsec --hsm-key attest-1",
     ],
@@ -84,11 +95,14 @@ export function define(command: Command): void {
   command.addHelpText(
     "after",
     "\nThe data folder holds blobs, signing keys and admin.key, the first key, made at the first start.\n" +
+      "Gateways that serve one database see the same --shared folder, such as a network file system, as one user.\n" +
       "TLS ends before the gateway: put a proxy in front of every address that is not loopback.",
   );
 }
 
 async function serve(options: Options): Promise<void> {
+  if (options.shared !== undefined && options.database === undefined)
+    throw usageError("--shared is for gateways on one --database; an embedded one has one gateway");
   const stop = new AbortController();
   const stopListening = onStopSignal((signal) => {
     note(`${signal}: stopping`);
@@ -101,6 +115,7 @@ async function serve(options: Options): Promise<void> {
     port: options.port,
     issuer: options.issuer,
     database: options.database,
+    shared: options.shared,
     privateNetworks: options.privateNetwork,
     upstreamCa: options.upstreamCa,
     keys: hsm?.open,

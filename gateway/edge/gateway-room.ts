@@ -6,7 +6,7 @@ import { API_KEY, SCOPES } from "#core/wire/keys.ts";
 import { decodeBase64url } from "#trace/attestation/base64url.ts";
 import { createApp } from "../app.ts";
 import { hashSecret } from "../auth-keys.ts";
-import type { GatewayPorts, Store, Topic } from "../ports.ts";
+import type { GatewayPorts, SecretCipher, Store, Topic } from "../ports.ts";
 import { runtimeUpstream } from "../proxy/runtime-upstream.ts";
 import { createSecretCipher } from "../proxy/secret-cipher.ts";
 import { migrate } from "../store/migrate.ts";
@@ -94,25 +94,27 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
   async #openPorts() {
     const { HYPERDRIVE, BLOBS, ISSUER, SIGNING_KEYS, SECRETS_KEY, ADMIN_KEY, ASSETS } = this.env;
     const keys = await openSigningKeys(SIGNING_KEYS);
+    const secretCipher =
+      SECRETS_KEY === undefined
+        ? undefined
+        : await createSecretCipher(decodeBase64url(SECRETS_KEY) ?? new Uint8Array(0));
     const sql = postgresSql(HYPERDRIVE.connectionString, { connectionsMax: 5, pooled: true });
+    const store = createStore({ sql, wake: this.#wake });
     try {
       await migrate(sql);
+      if (secretCipher) await claim(store, secretCipher);
+      if (ADMIN_KEY !== undefined) await admit(store, ADMIN_KEY);
     } catch (error) {
-      await sql.close(); // the next request opens anew
+      await store.close(); // the next request opens anew
       throw error;
     }
-    const store = createStore({ sql, wake: this.#wake });
-    if (ADMIN_KEY !== undefined) await admit(store, ADMIN_KEY);
     const ports: GatewayPorts = {
       store,
       wake: this.#wake,
       blobs: createR2Blobs(BLOBS),
       keys,
       upstream: runtimeUpstream(),
-      secretCipher:
-        SECRETS_KEY === undefined
-          ? undefined
-          : await createSecretCipher(decodeBase64url(SECRETS_KEY) ?? new Uint8Array(0)),
+      secretCipher,
       config: { issuer: ISSUER, rateRequestsPerS: LIMITS.rateRequestsPerS, rateBurst: LIMITS.rateBurst },
       now: () => Date.now(),
       log,
@@ -121,6 +123,15 @@ export class GatewayRoom extends DurableObject<EdgeEnvironment> {
     if (ASSETS !== undefined) app.get("/docs/assets/:file", (c) => ASSETS.fetch(c.req.raw));
     return { app, store };
   }
+}
+
+/** A gateway with another key than the others' could not open their secrets, nor they its own. */
+async function claim(store: Store, { keyDigest }: SecretCipher): Promise<void> {
+  if (await store.claimSecretsKey(keyDigest)) return;
+  throw new DsecError(
+    "CONFIG_INVALID",
+    "the secrets in the database are sealed under another key than SECRETS_KEY: give the one that its other gateways have",
+  );
 }
 
 /** The first key of a new database. One that is there already keeps its scopes, its expiry and its revocation. */

@@ -1,4 +1,6 @@
+import { joined } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
+import { sha256 } from "#core/json.ts";
 import { decodeBase64url, encodeBase64url } from "#trace/attestation/base64url.ts";
 import type { SecretCipher } from "../ports.ts";
 
@@ -30,6 +32,8 @@ export async function createSecretCipher(key: Uint8Array): Promise<SecretCipher>
     additionalData: encoder.encode(context),
   });
   return {
+    // A digest of 256 random bits can only be compared.
+    keyDigest: await sha256(joined([encoder.encode("dsec key for secrets\0"), key])),
     async seal(value, context) {
       const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
       const sealed = await crypto.subtle.encrypt(parameters(nonce, context), imported, encoder.encode(value));

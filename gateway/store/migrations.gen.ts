@@ -1215,4 +1215,15 @@ update observations o set received_fence = 0 from tasks t
 where t.id = o.task_id and t.state <> 'queued' and o.received_fence is null;
 `,
   },
+  {
+    name: "0008_secrets_key",
+    sql: `-- The key that the secrets of this database are sealed under, by its digest.
+CREATE TABLE "secrets_key" (
+	"only" boolean PRIMARY KEY DEFAULT true NOT NULL,
+	"digest" text NOT NULL,
+	"claimed_at" timestamp with time zone NOT NULL,
+	CONSTRAINT "secrets_key_only" CHECK ("secrets_key"."only")
+);
+`,
+  },
 ];

@@ -8,6 +8,7 @@ import { desc, sql } from "drizzle-orm";
 import {
   bigint,
   boolean,
+  check,
   customType,
   doublePrecision,
   index,
@@ -339,6 +340,17 @@ export const secrets = pgTable(
     updatedAt: time("updated_at").notNull(),
   },
   (table) => [primaryKey({ columns: [table.keyId, table.name] })],
+);
+
+/** The one key that the secrets are sealed under, by its digest: gateways with another one do not serve this database. */
+export const secretsKey = pgTable(
+  "secrets_key",
+  {
+    only: boolean("only").primaryKey().default(true),
+    digest: text("digest").notNull(),
+    claimedAt: time("claimed_at").notNull(),
+  },
+  (table) => [check("secrets_key_only", sql`${table.only}`)],
 );
 
 /** What owners put into running sandboxes. A row stays, for it says who did it. */

@@ -4,11 +4,20 @@ import type { Secret } from "#core/wire/secrets.ts";
 import type { SealedSecret, Store } from "#gateway/ports.ts";
 import type { StoreContext } from "./store.ts";
 
-type SecretMethods = "putSecret" | "listSecrets" | "findSecrets" | "deleteSecret";
+type SecretMethods = "claimSecretsKey" | "putSecret" | "listSecrets" | "findSecrets" | "deleteSecret";
 
 /** Secrets of API keys. Values come and go sealed; only `findSecrets` reads them. */
 export function secretStore({ sql }: StoreContext): Pick<Store, SecretMethods> {
   return {
+    async claimSecretsKey(keyDigest) {
+      await sql.query(
+        "insert into secrets_key (digest, claimed_at) values ($1, dsec_now()) on conflict do nothing",
+        [keyDigest],
+      );
+      const [row] = await sql.query<{ digest: string }>("select digest from secrets_key");
+      return row?.digest === keyDigest;
+    },
+
     async putSecret(keyId, { name, hosts, sealed }) {
       const [row] = await sql.query<SecretRow & { created: boolean }>(
         `insert into secrets as s (key_id, name, hosts, sealed, created_at, updated_at)

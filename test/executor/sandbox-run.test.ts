@@ -57,6 +57,7 @@ test("a sandbox that still talks when a fault of ours has ended its attempt does
     client: rig.gateway,
     services: rig.services,
     measureFree: () => ({ memory_mb: 1_000_000, disk_mb: 1_000_000 }),
+    onShortage() {},
     closing: controller.signal,
   });
   const interrupted = await running.catch((error: unknown) => error);
