@@ -150,8 +150,12 @@ export class GatewayCalls {
     path: string,
     init: RequestInit & { signal: AbortSignal },
   ): Promise<GatewayAnswer> {
-    const answering = fetch(new Request(this.url + path, init));
-    const response = await Promise.race([answering, rejectOnAbort(init.signal)]);
+    const answering = Promise.resolve(fetch(new Request(this.url + path, init)));
+    const response = await Promise.race([answering, rejectOnAbort(init.signal)]).catch((reason: unknown) => {
+      // An answer that comes to nobody has to be told so, as a broken connection tells: some bring what they began to its end.
+      answering.then(({ body }) => body?.cancel()).catch(() => {});
+      throw reason;
+    });
     return {
       status: response.status,
       header: (name) => response.headers.get(name),

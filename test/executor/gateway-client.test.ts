@@ -153,3 +153,18 @@ test("waits double up to five seconds with jitter, and are as long as the gatewa
   const limited = new DsecError("RATE_LIMITED", "m", { details: { retry_after_ms: 30_000 } });
   expect(backoffMs(1, limited)).toBeGreaterThanOrEqual(30_000);
 });
+
+test("an answer of the same process that comes after its caller has left is told that nobody reads it", async () => {
+  const answered = Promise.withResolvers<Response>();
+  const cancelled = Promise.withResolvers<void>();
+  let gatewayOf: Fetch = direct;
+  const client = clientOver((request) => gatewayOf(request));
+  await client.enrol(token, { ...ENROL, public_key: identity.publicKey });
+  gatewayOf = () => answered.promise;
+  const caller = new AbortController();
+  const asking = client.heartbeat(beat, caller.signal);
+  caller.abort(new Error("left"));
+  await expect(asking).rejects.toThrow("left");
+  answered.resolve(new Response(new ReadableStream({ cancel: () => cancelled.resolve() })));
+  await cancelled.promise;
+});

@@ -150,7 +150,7 @@ test("at its deadline a tool gives its fallback, and what came later is recorded
 
 test("without a fallback a missed deadline is an error, and the sandbox's end ends what still runs", async () => {
   upstream = () => {};
-  const sandbox = await rig.channel(asTask([getUser({ timeout_ms: 100 })]));
+  const sandbox = await rig.channel(asTask([getUser({ timeout_ms: 20 })]));
   const answer = await sandbox.tool("get_user", { id: "1" });
   expect([answer.status, answer.json.error!.code]).toEqual([504, "TOOL_TIMED_OUT"]);
   const { record, events } = await sandbox.close();
