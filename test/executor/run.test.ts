@@ -164,19 +164,21 @@ test("a failure whose text no database takes ends the attempt and can be read, a
   const apart = await openTestGateway();
   try {
     await using failing = await Rig.open(apart);
-    const died = `died: \0 \ud800 ${"long ".repeat(400_000)}`;
+    // Cut at its bound, in the middle of a pair of surrogates.
+    const message = `gone: \0 ${"😀".repeat(3_000)}`;
     const artifact = await failing.client.upload(randomBytes(10));
     await failing.start({
       fetch: async (request) => {
-        if (request.method === "GET" && request.url.endsWith(artifact)) throw new TypeError(died);
-        return failing.fetch(request);
+        if (request.method !== "GET" || !request.url.endsWith(artifact)) return failing.fetch(request);
+        const error = { code: "ARTIFACT_NOT_FOUND", message, request_id: "odd" };
+        return Response.json({ error }, { status: 404 });
       },
     });
     const inputs = [{ artifact, mount_path: "/data/in" }];
     const { id } = await failing.submit({ command: ["true"], inputs, retries: 0 });
     const { state, result } = await failing.until(id, ({ state }) => state === "dead");
     expect([state, result?.outcome.reason]).toEqual(["dead", "launch_failed"]);
-    expect(result?.outcome.message).toMatch(/died: \\u0000 \ufffd long /);
+    expect(result?.outcome.message).toMatch(/gone: \\u0000 (😀)+\ufffd$/u);
     expect(result?.outcome.message).toHaveLength(LIMITS.errorTextChars);
   } finally {
     await apart.close();
