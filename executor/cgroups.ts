@@ -7,6 +7,9 @@ const MEBIBYTE = 1024 * 1024;
 /** One cgroup as a folder. A v1 one is of one controller, or of a few that are mounted together. */
 export type Group = { path: string; version: "v1" | "v2" };
 
+/** A mount of a hierarchy, or of a part of one. */
+export type Mount = { version: "v1" | "v2"; root: string; top: string; options: string[] };
+
 /** A hierarchy that a process is in, as far as this process sees it. */
 type Hierarchy = {
   version: "v1" | "v2";
@@ -20,10 +23,9 @@ type Hierarchy = {
  * The group that a controller counts a process in; that of version 1 where the host has both. Null where no mount
  * shows it.
  * @param membership as /proc/PID/cgroup has it (cgroups(7))
- * @param mounted as /proc/self/mountinfo has it (proc_pid_mountinfo(5))
  */
-export function groupOf(controller: string, membership: string, mounted: string): Group | null {
-  const holding = hierarchiesOf(controller, membership, mounted).find(({ below }) => below !== null);
+export function groupOf(controller: string, membership: string, mounts: readonly Mount[]): Group | null {
+  const holding = hierarchiesOf(controller, membership, mounts).find(({ below }) => below !== null);
   return holding === undefined ? null : upwards(holding)[0]!;
 }
 
@@ -39,9 +41,9 @@ export class OwnGroups {
   /** @param proc folder of a process in proc(5) */
   static find(proc = "/proc/self"): OwnGroups {
     const membership = readFileSync(join(proc, "cgroup"), "utf8");
-    const mounted = readFileSync(join(proc, "mountinfo"), "utf8");
+    const mounts = mountsIn(readFileSync(join(proc, "mountinfo"), "utf8"));
     return new OwnGroups((controller, file) =>
-      hierarchiesOf(controller, membership, mounted)
+      hierarchiesOf(controller, membership, mounts)
         .flatMap(upwards)
         .filter(({ path, version }) => existsSync(join(path, file[version]))),
     );
@@ -119,8 +121,7 @@ export function parseMemoryLimit(limit: string): number | null {
 }
 
 /** Version 1 before version 2. */
-function hierarchiesOf(controller: string, membership: string, mounted: string): Hierarchy[] {
-  const mounts = mountsOf(mounted);
+function hierarchiesOf(controller: string, membership: string, mounts: readonly Mount[]): Hierarchy[] {
   const found: Hierarchy[] = [];
   for (const line of membership.split("\n")) {
     const [, controllers, path] = /^\d+:([^:]*):(\/.*)$/.exec(line) ?? [];
@@ -145,8 +146,9 @@ function hierarchiesOf(controller: string, membership: string, mounted: string):
   return found.sort((a, b) => a.version.localeCompare(b.version));
 }
 
-function mountsOf(mounted: string) {
-  return mounted.split("\n").flatMap((line) => {
+/** The hierarchies that are mounted. @param mountinfo as /proc/self/mountinfo has it (proc_pid_mountinfo(5)) */
+export function mountsIn(mountinfo: string): Mount[] {
+  return mountinfo.split("\n").flatMap((line) => {
     const [before = "", after = ""] = line.split(" - ");
     const [type, , options = ""] = after.split(" ");
     const [, , , root, top] = before.split(" ").map(unescaped);

@@ -4,7 +4,7 @@ import { LIMITS } from "#core/limits.ts";
 import type { Resources } from "#core/resources.ts";
 import type { Sandbox } from "#native/index.ts";
 import { measureFree } from "./capacity.ts";
-import { type Group, groupOf, memoryUsedBytes, type OwnGroups } from "./cgroups.ts";
+import { type Group, groupOf, type Mount, memoryUsedBytes, mountsIn, type OwnGroups } from "./cgroups.ts";
 
 const MEBIBYTE = 1024 * 1024;
 /** To look at hundreds of sandboxes takes milliseconds, and offers may be made one right after the other. */
@@ -26,7 +26,7 @@ export class HostRoom {
   readonly #groups: OwnGroups;
   readonly #launcher: Living;
   readonly #groupOf = new WeakMap<object, Group | null>();
-  #mounted: string | null = null;
+  #mounts: Mount[] | null = null;
   #last: { room: Room; atMs: number } | null = null;
 
   constructor(dataDirectory: string, groups: OwnGroups, launcher: Living) {
@@ -72,27 +72,23 @@ export class HostRoom {
   #groupOfSandbox(sandbox: { id: string; pid: number }): Group | null {
     let group = this.#groupOf.get(sandbox);
     if (group === undefined) {
-      group = findGroup(sandbox.pid, this.#mounts());
+      this.#mounts ??= mountsIn(readFileSync("/proc/self/mountinfo", "utf8"));
+      group = findGroup(sandbox.pid, this.#mounts);
       // The process may have ended, and its number be another's.
       if (group !== null && !basename(group.path).endsWith(sandbox.id)) group = null;
       this.#groupOf.set(sandbox, group);
     }
     return group;
   }
-
-  #mounts(): string {
-    this.#mounted ??= readFileSync("/proc/self/mountinfo", "utf8");
-    return this.#mounted;
-  }
 }
 
 /** Null for a process that has ended. */
-function findGroup(pid: number, mounted: string): Group | null {
+function findGroup(pid: number, mounts: readonly Mount[]): Group | null {
   let membership: string;
   try {
     membership = readFileSync(`/proc/${pid}/cgroup`, "utf8");
   } catch {
     return null;
   }
-  return groupOf("memory", membership, mounted);
+  return groupOf("memory", membership, mounts);
 }

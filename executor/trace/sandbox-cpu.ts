@@ -1,6 +1,6 @@
 import { closeSync, openSync, readFileSync, readSync } from "node:fs";
 import { join } from "node:path";
-import { type Group, groupOf } from "../cgroups.ts";
+import { type Group, groupOf, type Mount, mountsIn } from "../cgroups.ts";
 
 /** How long a sandbox's threads have been kept from running, in microseconds since some moment; null where it is not known. */
 export type CpuReading = { waitUs: number | null; throttledUs: number | null };
@@ -71,9 +71,10 @@ function cpuGroupOf(pid: number): Group | null {
   return groupOf("cpu", readFileSync(`/proc/${pid}/cgroup`, "utf8"), mounts());
 }
 
-let known: string | null = null;
-function mounts(): string {
-  known ??= readFileSync("/proc/self/mountinfo", "utf8");
+let known: Mount[] | null = null;
+/** Read once: what holds the groups of living sandboxes stays mounted. */
+function mounts(): Mount[] {
+  known ??= mountsIn(readFileSync("/proc/self/mountinfo", "utf8"));
   return known;
 }
 

@@ -3,7 +3,14 @@ import { existsSync, mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } 
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { groupOf, memoryUsedBytes, OwnGroups, parseCpuQuota, parseMemoryLimit } from "#executor/cgroups.ts";
+import {
+  groupOf,
+  memoryUsedBytes,
+  mountsIn,
+  OwnGroups,
+  parseCpuQuota,
+  parseMemoryLimit,
+} from "#executor/cgroups.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
@@ -166,13 +173,19 @@ test("the group that counts a process is found on hosts of either version and of
   const v2 = "29 23 0:25 / /sys/fs/cgroup/unified rw shared:9 - cgroup2 cgroup2 rw,nsdelegate";
   const part = "29 23 0:25 /docker/1 /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
   const both = "4:cpuset:/b\n3:cpu,cpuacct:/dsec-1\n0::/";
-  expect(groupOf("cpu", both, [set, v2, v1].join("\n"))).toEqual({
+  expect(groupOf("cpu", both, mountsIn([set, v2, v1].join("\n")))).toEqual({
     ...{ path: "/sys/fs/cgroup/cpu,cpuacct/dsec-1", version: "v1" },
   });
-  expect(groupOf("cpu", "0::/a:b/1\n", v2)).toEqual({ path: "/sys/fs/cgroup/unified/a:b/1", version: "v2" });
-  expect(groupOf("cpu", "0::/docker/1/a\n", part)).toEqual({ path: "/sys/fs/cgroup/a", version: "v2" });
-  expect(groupOf("cpu", "0::/dsec/1\n", part)).toBeNull();
-  expect(groupOf("cpu", "4:cpuset:/b\n", [set, v1].join("\n"))).toBeNull();
+  expect(groupOf("cpu", "0::/a:b/1\n", mountsIn(v2))).toEqual({
+    path: "/sys/fs/cgroup/unified/a:b/1",
+    version: "v2",
+  });
+  expect(groupOf("cpu", "0::/docker/1/a\n", mountsIn(part))).toEqual({
+    path: "/sys/fs/cgroup/a",
+    version: "v2",
+  });
+  expect(groupOf("cpu", "0::/dsec/1\n", mountsIn(part))).toBeNull();
+  expect(groupOf("cpu", "4:cpuset:/b\n", mountsIn([set, v1].join("\n")))).toBeNull();
 });
 
 test("a group that is gone uses nothing", () => {
