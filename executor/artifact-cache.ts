@@ -5,7 +5,7 @@ import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { untilAnswered } from "./retry.ts";
+import { unlessAborted, untilAnswered } from "./retry.ts";
 
 /** Artifacts that no running task uses are removed, least recently used first, above this. */
 const KEPT_BYTES = 8 * 1024 * 1024 * 1024;
@@ -184,18 +184,6 @@ async function writeHashed(
     await file.close();
   }
   return digestOf(hash.digest());
-}
-
-/** What the work comes to; rejects with the signal's reason where it aborts first, and leaves the work alone. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const left = Promise.withResolvers<never>();
-  const leave = () => left.reject(signal.reason);
-  signal.addEventListener("abort", leave, { once: true });
-  try {
-    return await Promise.race([work, left.promise]);
-  } finally {
-    signal.removeEventListener("abort", leave);
-  }
 }
 
 async function exists(path: string): Promise<boolean> {

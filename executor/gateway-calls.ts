@@ -8,6 +8,7 @@ import { ErrorBodySchema } from "#core/wire/common.ts";
 import { GatewayClock } from "./gateway-clock.ts";
 import { type GatewayAnswer, GatewayConnections } from "./gateway-connections.ts";
 import type { Identity } from "./identity.ts";
+import { unlessAborted } from "./retry.ts";
 
 /** A gateway app's own, in the same process. */
 export type Fetch = (request: Request) => Response | Promise<Response>;
@@ -151,7 +152,7 @@ export class GatewayCalls {
     init: RequestInit & { signal: AbortSignal },
   ): Promise<GatewayAnswer> {
     const answering = Promise.resolve(fetch(new Request(this.url + path, init)));
-    const response = await Promise.race([answering, rejectOnAbort(init.signal)]).catch((reason: unknown) => {
+    const response = await unlessAborted(answering, init.signal).catch((reason: unknown) => {
       // An answer that comes to nobody has to be told so, as a broken connection tells: some bring what they began to its end.
       answering.then(({ body }) => body?.cancel()).catch(() => {});
       throw reason;
@@ -210,11 +211,4 @@ async function bytesOf(body: AsyncIterable<Uint8Array>, max = Number.POSITIVE_IN
     parts.push(part);
   }
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-}
-
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    else signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
 }

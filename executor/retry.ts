@@ -48,6 +48,19 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   }
 }
 
+/** What the work comes to; rejects with the signal's reason where that aborts first, and leaves the work alone. */
+export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const left = Promise.withResolvers<never>();
+  const leave = () => left.reject(signal.reason);
+  if (signal.aborted) leave();
+  signal.addEventListener("abort", leave, { once: true });
+  try {
+    return await Promise.race([work, left.promise]);
+  } finally {
+    signal.removeEventListener("abort", leave);
+  }
+}
+
 const PASSING = new Set<ErrorCode>([
   "GATEWAY_UNREACHABLE",
   "STORE_UNAVAILABLE",
