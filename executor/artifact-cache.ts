@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, stat, unlink, utimes } from "node:fs/promises";
+import { renameSync } from "node:fs";
+import { mkdir, open, readdir, rename, rm, stat, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
@@ -62,14 +63,8 @@ export class ArtifactCache {
   async acquire(digest: Digest, signal: AbortSignal): Promise<string> {
     this.#users.set(digest, (this.#users.get(digest) ?? 0) + 1);
     try {
-      const path = this.#path(digest);
-      if (await exists(path)) {
-        const now = new Date();
-        await utimes(path, now, now);
-      } else {
-        await this.#downloaded(digest, signal);
-      }
-      return path;
+      await this.#provided(digest, signal);
+      return this.#path(digest);
     } catch (error) {
       this.release(digest);
       throw error;
@@ -87,8 +82,11 @@ export class ArtifactCache {
     this.#downloads.delete(digest);
   }
 
-  /** Joins the download under way, which goes on for the others when one leaves and ends with the last of them. */
-  async #downloaded(digest: Digest, signal: AbortSignal): Promise<void> {
+  /**
+   * Joins what provides it already, which goes on for the others when one leaves and ends with the last of them.
+   * The look at the disk is a part of it, so that nothing can end between that look and what follows from it.
+   */
+  async #provided(digest: Digest, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const download = this.#downloads.get(digest) ?? this.#begin(digest);
     await unlessAborted(download.done, signal);
@@ -105,12 +103,18 @@ export class ArtifactCache {
   }
 
   async #download(digest: Digest, signal: AbortSignal): Promise<void> {
+    const path = this.#path(digest);
+    if (await exists(path)) {
+      const now = new Date();
+      await utimes(path, now, now);
+      return;
+    }
     await untilAnswered(() => this.#fetch(digest, signal), { signal, onFailure: this.#onFailure });
     await this.#evict();
   }
 
   async #fetch(digest: Digest, signal: AbortSignal): Promise<void> {
-    const temporary = join(this.#directory, `fetching-${randomBytes(8).toString("hex")}`);
+    const temporary = this.#temporary();
     try {
       const body = await this.#fetchArtifact(digest, signal);
       signal.throwIfAborted();
@@ -141,9 +145,21 @@ export class ArtifactCache {
     for (const file of files.sort((a, b) => a.usedAtMs - b.usedAtMs)) {
       if (total <= this.#keptBytes) return;
       if (this.#users.has(file.digest) || !file.digest.startsWith("sha256:")) continue;
-      await unlink(this.#path(file.digest)).catch(() => {});
       total -= file.size;
+      const removed = this.#temporary();
+      try {
+        // At once with the look at its users, so that no task comes between and finds a file that goes away.
+        renameSync(this.#path(file.digest), removed);
+      } catch {
+        continue; // another download's eviction has it
+      }
+      await rm(removed, { force: true });
     }
+  }
+
+  /** A name that only this life uses: the next one removes what has it. */
+  #temporary(): string {
+    return join(this.#directory, `temporary-${randomBytes(8).toString("hex")}`);
   }
 
   #path(digest: Digest): string {

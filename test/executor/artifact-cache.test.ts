@@ -133,13 +133,21 @@ test("a download ends with the last task that waits for it, and the next task be
 });
 
 test("a refusal is every waiter's, and the next task asks anew", async () => {
+  const begun = Promise.withResolvers<void>();
+  const refusal = Promise.withResolvers<never>();
   let fetches = 0;
   const cache = await ArtifactCache.open(directory, async () => {
-    if (++fetches === 1) throw new DsecError("ARTIFACT_NOT_FOUND", `artifact ${digest} is not here`);
-    return streamOf(content);
+    if (++fetches > 1) return streamOf(content);
+    begun.resolve();
+    return refusal.promise;
   });
-  const both = [cache.acquire(digest, live), cache.acquire(digest, live)];
-  for (const one of both) await expect(one).rejects.toMatchObject({ code: "ARTIFACT_NOT_FOUND" });
+  const first = cache.acquire(digest, live);
+  await begun.promise;
+  const both = Promise.allSettled([first, cache.acquire(digest, live)]);
+  refusal.reject(new DsecError("ARTIFACT_NOT_FOUND", `artifact ${digest} is not here`));
+  for (const one of await both) {
+    expect(one).toMatchObject({ status: "rejected", reason: { code: "ARTIFACT_NOT_FOUND" } });
+  }
   await cache.acquire(digest, live);
   expect(fetches).toBe(2);
 });
@@ -163,10 +171,27 @@ test("the least recently used artifacts go first, and none that a task still use
   expect(names).not.toContain(idle);
 });
 
+test("what a task has acquired stays until it lets go of it, however hard others evict", async () => {
+  const blobs = Array.from({ length: 6 }, () => randomBytes(1000));
+  const byDigest = new Map(blobs.map((bytes) => [digestOf(bytes), bytes]));
+  const cache = await ArtifactCache.open(directory, async (wanted) => streamOf(byDigest.get(wanted)!), {
+    keptBytes: 0,
+  });
+  const task = async (at: number) => {
+    for (let turn = 0; turn < 40; turn++) {
+      const [wanted, bytes] = [...byDigest][(at * 7 + turn * (at + 1)) % blobs.length]!;
+      const path = await cache.acquire(wanted, live);
+      expect((await readFile(path)).equals(bytes)).toBe(true);
+      cache.release(wanted);
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, (_, at) => task(at)));
+});
+
 test("downloads that an earlier life did not finish are removed, finished ones kept", async () => {
   const first = await ArtifactCache.open(directory, async () => streamOf(content));
   await first.acquire(digest, live);
-  await writeFile(join(directory, "fetching-0123"), "half");
+  await writeFile(join(directory, "temporary-0123"), "half");
   const second = await ArtifactCache.open(directory, () => Promise.reject(new Error("it is here")));
   expect(await readdir(directory)).toEqual([digest.replace(":", "-")]);
   await second.acquire(digest, live);
