@@ -78,6 +78,8 @@ export default defineConfig({
           name: "edge",
           include: ["test/edge/**/*.test.ts"],
           globalSetup: ["test/support/edge.ts"],
+          // Megabytes go through workerd several times.
+          testTimeout: 180_000,
         },
       },
     ],

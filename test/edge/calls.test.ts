@@ -32,6 +32,8 @@ const CAPACITY = {
   pids: 65_536,
   disk_mb: 100_000,
 };
+/** What runs at the same time shares the database: no other executor has this image. */
+const IMAGE = "calls:1";
 const RULE = { host: "localhost", port: PORT, plain_http: true };
 
 let token: string;
@@ -54,7 +56,7 @@ beforeAll(async () => {
   const enrolment = {
     public_key: { kty, crv, x },
     capacity: CAPACITY,
-    images: [],
+    images: [IMAGE],
     build: "0.1.0+test",
     host: { hostname: "host-calls", kernel: "6.18.0", cgroup: "v2" as const, arch: "x64" },
   };
@@ -83,12 +85,10 @@ beforeAll(async () => {
 });
 
 async function lease(policy: PolicyRequest): Promise<Lease> {
-  const label = crypto.randomUUID();
   const task = await ok<Task>(token, "POST", "/v1/tasks", {
     command: ["true"],
+    image: IMAGE,
     policy,
-    priority: 100,
-    labels: { label },
     resources: { cpu_cores: 0.1, memory_mb: 4 },
   });
   const body = { free: CAPACITY, max_leases: 1, wait_ms: 5_000 };
