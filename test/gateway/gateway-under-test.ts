@@ -74,6 +74,7 @@ export async function openTestGateway(
     app,
     gateway,
     ports,
+    sql,
     store,
     wake,
     clock,

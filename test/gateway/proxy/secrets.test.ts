@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { PolicyRequest } from "#core/wire/policy.ts";
 import { createSecretCipher } from "#gateway/proxy/secret-cipher.ts";
 import { SentSecrets, sealContext } from "#gateway/proxy/secrets.ts";
+import { shiftClock, stopClock } from "../store/support.ts";
 import { bodyOf, LOOPBACK, openTestProxy, reach, type TestProxy } from "./proxy-under-test.ts";
 
 const VALUE = "Bearer tok-5d2f9c0a7b";
@@ -244,17 +245,27 @@ test("bytes are counted as they move, and the call that goes over is stopped", a
 test("a host's rate refuses with the time after which the next call passes", async () => {
   const sandbox = await proxy.lease(reach(port, { budgets: { per_host_calls_per_s: 2 } }, "api.test"));
   const url = `http://api.test:${port}/`;
-  await sandbox.call(url);
-  await sandbox.call(url);
-  const response = await sandbox.send(sandbox.head(url));
-  expect(response.status).toBe(429);
-  expect(response.headers.get("retry-after")).toBe("1");
-  const { error } = (await response.json()) as {
-    error: { code: string; details: { retry_after_ms: number } };
-  };
-  expect(error.code).toBe("CALL_RATE_LIMITED");
-  await new Promise((resolve) => setTimeout(resolve, error.details.retry_after_ms + 20));
-  await sandbox.call(url);
+  const { sql } = proxy.gateway;
+  const nowMs = Date.now();
+  await stopClock(sql, nowMs);
+  try {
+    await sandbox.call(url);
+    await sandbox.call(url);
+    const response = await sandbox.send(sandbox.head(url));
+    expect(response.status).toBe(429);
+    expect(response.headers.get("retry-after")).toBe("1");
+    const { error } = (await response.json()) as {
+      error: { code: string; details: { retry_after_ms: number } };
+    };
+    expect(error.code).toBe("CALL_RATE_LIMITED");
+    const retryAfterMs = error.details.retry_after_ms;
+    await stopClock(sql, nowMs + retryAfterMs - 1);
+    expect(await sandbox.refused(url)).toMatchObject({ code: "CALL_RATE_LIMITED" });
+    await stopClock(sql, nowMs + retryAfterMs);
+    await sandbox.call(url);
+  } finally {
+    await shiftClock(sql, 0);
+  }
 });
 
 test("a pinned fingerprint is enforced before a byte of another answer is handed on", async () => {

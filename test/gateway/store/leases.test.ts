@@ -19,6 +19,7 @@ import {
   ROOMY,
   resultOf,
   shiftClock,
+  stopClock,
   submit,
   submitMany,
   vector,
@@ -331,6 +332,7 @@ onBothDatabases((context) => {
     const [keyId, executorId] = [await newKey(store), await newExecutor(store)];
     const { task } = await submit(store, keyId, { retries: 1 });
     const first = await claim(store, executorId);
+    await stopClock(sql, Date.now());
     const again = await store.failLease(executorId, holdOf(first), LAUNCH_FAILED, attestationOf(first));
     expect(again).toMatchObject({
       state: "queued",

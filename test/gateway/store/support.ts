@@ -61,6 +61,14 @@ export async function shiftClock(sql: Sql, ms: number): Promise<void> {
   );
 }
 
+/** Stops the database's clock at this Unix time, for every connection and until it is shifted or stopped anew. */
+export async function stopClock(sql: Sql, nowMs: number): Promise<void> {
+  await sql.query(
+    `create or replace function dsec_now() returns timestamptz language sql volatile parallel safe
+     as $$ select timestamptz 'epoch' + interval '${nowMs} ms' $$`,
+  );
+}
+
 export const ROOMY: Resources = {
   cpu_millis: 1_000_000,
   memory_mb: 1_000_000,
