@@ -43,7 +43,12 @@ export async function openTestProxy(options: { ca?: string; over?: "app" | "http
   const { ca, over = "app" } = options;
   const upstream: PinnedUpstream = pinnedUpstream({ resolve, ...(ca === undefined ? {} : { ca }) });
   const secretCipher = await createSecretCipher(crypto.getRandomValues(new Uint8Array(32)));
-  const gateway = await openTestGateway({ privateNetworks: LOOPBACK, parts: { upstream, secretCipher } });
+  const gateway = await openTestGateway({
+    privateNetworks: LOOPBACK,
+    // Nobody renews: a lease is to last for as long as a file's tests take.
+    leaseTtlMs: 3_600_000,
+    parts: { upstream, secretCipher },
+  });
   const client = await gateway.client("tasks");
   const direct = await gateway.executor();
   const running =

@@ -268,7 +268,7 @@ onBothDatabases((context) => {
     const [keyId, executorId] = [await newKey(store), await newExecutor(store)];
     await submitMany(store, keyId, 2);
     const [kept, dropped] = await store.acquireLeases(executorId, ROOMY, 2);
-    await shiftClock(sql, LIMITS.leaseTtlMs - 5_000);
+    await shiftClock(sql, LIMITS.leaseTtlMs / 2);
     const renewed = await store.renewLeases(executorId, [holdOf(kept!)]);
     expect(renewed.leases).toEqual([
       { state: "held", lease_id: kept!.lease_id, ttl_ms: LIMITS.leaseTtlMs, cancel_requested: false },
