@@ -3,8 +3,12 @@ import { cloudflareTest } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import type { EdgeFixture } from "./test/support/edge.ts";
 
-/** Real parts take seconds to start, hence the generous times. */
-const times = { testTimeout: 60_000, hookTimeout: 120_000 } as const;
+/** Real parts take seconds to start, and a busy machine stands still for some, hence the generous times. */
+const times = {
+  testTimeout: 60_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 20_000 } },
+} as const;
 /** Fresh process for each file. */
 const common = { pool: "forks", ...times } as const;
 const databaseTemplate = "test/support/database-template.ts";

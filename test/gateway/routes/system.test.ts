@@ -150,7 +150,7 @@ test("while the signing key cannot be reached the gateway is not ready, and no p
     hang = true;
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     const hanging = probe();
-    await vi.waitFor(() => expect(asked).toBe(2));
+    await vi.waitFor(() => expect(asked).toBe(2), { timeout: 20_000 });
     await vi.advanceTimersByTimeAsync(5_000);
     expect(await hanging).toEqual(unavailable);
   } finally {
