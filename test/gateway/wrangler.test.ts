@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createRemoteJWKSet, jwtVerify } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { LIMITS } from "#core/limits.ts";
 import type { Attestation } from "#core/wire/attestations.ts";
 import { TestExecutor } from "#test/support/attestation.ts";
 import { type PostgresServer, startPostgres } from "#test/support/postgres.ts";
@@ -46,7 +47,7 @@ async function enrolled(): Promise<ExecutorClient> {
 test("wrangler dev serves the way of a task over a port, streams included", async () => {
   const admin = new Client(reach, wrangler.adminKey, "admin");
   const executor = await enrolled();
-  const polled = executor.acquire(10_000);
+  const polled = executor.acquire(LIMITS.longPollMs);
   const artifact = await admin.upload("input");
   const task = await admin.submit({ inputs: [{ artifact, mount_path: "/input" }] });
   const followed = admin.send("GET", `/v1/tasks/${task.id}/events`).then((response) => readEvents(response));

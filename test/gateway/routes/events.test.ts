@@ -261,9 +261,10 @@ test("an idle stream is kept open by a comment every quarter of a minute (B83)",
 
 test("followers are let go when the gateway stops", async () => {
   const task = await client.submit();
-  const stream = follow(task).then((response) => readEvents(response));
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  gateway.closing.abort();
-  expect((await stream).map(({ event }) => event)).toEqual(["state"]);
+  const events = await readEvents(await follow(task), ({ length }) => {
+    if (length > 0) gateway.closing.abort();
+    return false;
+  });
+  expect(events.map(({ event }) => event)).toEqual(["state"]);
   expect(await openStreams()).toBe(0);
 });

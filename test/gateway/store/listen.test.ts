@@ -85,9 +85,9 @@ test("after a restart of PostgreSQL it listens again, with few words meanwhile (
   await vi.waitFor(async () => expect(await listeners()).toHaveLength(1), { timeout: 20_000 });
   const waiting = wake.wait("queue", 120_000);
   await server.halt();
+  await vi.waitFor(() => expect(log.length).toBeGreaterThan(0), { timeout: 20_000 });
   const downMs = 4_000;
   await new Promise((resolve) => setTimeout(resolve, downMs));
-  expect(log.length).toBeGreaterThan(0);
   expect(log.length).toBeLessThanOrEqual(10);
   await server.resume();
   expect(await within(30_000, waiting)).toBe(true);
