@@ -134,8 +134,7 @@ test("what a model said of itself and where the time went are in the trace, and 
       { call: 3, completion_tokens: 2, finish_reason: "stop", tool_calls: [] },
     ]);
     const analyzed = await dsec(["trace", "analyze", file, "--metric", "bottleneck", "--json"]);
-    const { largest, parts } = JSON.parse(analyzed.stdout.toString());
-    expect(largest).toBe("network");
+    const { parts } = JSON.parse(analyzed.stdout.toString());
     const usOf = (name: string) => parts.find(({ part }: { part: string }) => part === name)?.us;
     expect(usOf("network")).toBeGreaterThan(TRACKING_MS * 1000);
     for (const part of ["gateway", "serialization", "throttled", "cpu_wait"])
