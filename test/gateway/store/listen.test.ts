@@ -19,10 +19,12 @@ afterEach(async () => {
   await Promise.all(open.splice(0).map((wake) => wake.close()));
 });
 
-/** Polls so rarely that what wakes a waiter is a notification or a reconnection. */
-function instance(log: string[] = []): ListenWake {
+/** Listens, and polls so rarely that what wakes a waiter is a notification or a reconnection. */
+async function instance(log: string[] = []): Promise<ListenWake> {
   const wake = listenWake(url, { pollMs: 600_000, log: ({ message }) => log.push(message) });
   open.push(wake);
+  // Everybody is woken once it does.
+  expect(await within(20_000, wake.wait("queue", 30_000))).toBe(true);
   return wake;
 }
 
@@ -47,8 +49,7 @@ async function terminateListeners(): Promise<number[]> {
 }
 
 test("a notification wakes the waiters of every instance, for that topic only", async () => {
-  const [here, there] = [instance(), instance()];
-  await vi.waitFor(async () => expect(await listeners()).toHaveLength(2), { timeout: 20_000 });
+  const [here, there] = [await instance(), await instance()];
   const waits = [here.wait("queue", 30_000), there.wait("queue", 30_000)];
   const other = there.wait("cancel:exec_x" as "queue", 30_000);
   here.notify("queue");
@@ -58,21 +59,15 @@ test("a notification wakes the waiters of every instance, for that topic only", 
 
 test("a listener whose connection is terminated listens again and wakes everybody once it does (B54)", async () => {
   const log: string[] = [];
-  const [here, there] = [instance(), instance(log)];
-  await vi.waitFor(async () => expect(await listeners()).toHaveLength(2), { timeout: 20_000 });
-  const missed = there.wait("queue", 60_000);
+  const [here, there] = [await instance(), await instance(log)];
+  const missed = [here, there].map((wake) => wake.wait("queue", 60_000));
   const pids = await terminateListeners();
   expect(pids).toHaveLength(2);
   // Whatever was notified in the gap is lost to it; the reconnection itself is the wake-up.
-  expect(await within(20_000, missed)).toBe(true);
-  await vi.waitFor(
-    async () => {
-      const now = await listeners();
-      expect(now).toHaveLength(2);
-      expect(now.some((pid) => pids.includes(pid))).toBe(false);
-    },
-    { timeout: 20_000 },
-  );
+  expect(await Promise.all(missed.map((wait) => within(20_000, wait)))).toEqual([true, true]);
+  const now = await listeners();
+  expect(now).toHaveLength(2);
+  expect(now.some((pid) => pids.includes(pid))).toBe(false);
   const again = there.wait("queue", 30_000);
   here.notify("queue");
   expect(await within(10_000, again)).toBe(true);
@@ -81,8 +76,7 @@ test("a listener whose connection is terminated listens again and wakes everybod
 
 test("after a restart of PostgreSQL it listens again, with few words meanwhile (B54)", async () => {
   const log: string[] = [];
-  const wake = instance(log);
-  await vi.waitFor(async () => expect(await listeners()).toHaveLength(1), { timeout: 20_000 });
+  const wake = await instance(log);
   const waiting = wake.wait("queue", 120_000);
   await server.halt();
   await vi.waitFor(() => expect(log.length).toBeGreaterThan(0), { timeout: 20_000 });
