@@ -5,7 +5,7 @@ import type { EdgeFixture } from "./test/support/edge.ts";
 
 /** Real parts take seconds to start, and a busy machine stands still for some, hence the generous times. */
 const times = {
-  testTimeout: 60_000,
+  testTimeout: 120_000,
   hookTimeout: 120_000,
   expect: { poll: { timeout: 20_000 } },
 } as const;
