@@ -107,6 +107,10 @@ export async function openTestGateway(
         "/v1/executors/enrol",
         request,
       );
+      // It sends no heartbeats, and is not to be lost for as long as a file's tests take.
+      await sql.query("update executors set last_seen_at = dsec_now() + interval '1 hour' where id = $1", [
+        executor_id,
+      ]);
       return new ExecutorClient(fetch, identity, executor_id, clock);
     },
     async close() {
