@@ -166,16 +166,20 @@ test("a WebSocket speaks through the proxy, and has a receipt of its bytes", asy
 });
 
 test("a client that leaves within an answer leaves a partial receipt, and the evidence still agrees", async () => {
-  const script = `curl -sS --max-time 1 http://tools.test:${plain}/slow; echo "exit $?"`;
+  const script = `
+    curl -sSN http://tools.test:${plain}/slow > part & until [ -s part ]; do sleep 0.05; done
+    kill $!; wait $!; echo "exit $?"; cat part`;
   const finished = await rig.sh(script, { policy: policy() });
-  expect(finished.stdout.toString()).toBe("the first part\nexit 28\n");
+  expect(finished.stdout.toString()).toBe("exit 143\nthe first part\n");
   expect(finished.task.state).toBe("succeeded");
   expect(await receiptsOf(finished)).toMatchObject([{ status: 200, partial: true }]);
   expect(attestedCalls(finished)).toBe(1);
 });
 
 test("a sandbox that ends with calls under way has its evidence all the same", async () => {
-  const script = `for i in 1 2 3 4 5; do curl -sS http://tools.test:${plain}/slow & done; sleep 0.5; exit 0`;
+  const script = `
+    for i in 1 2 3 4 5; do curl -sSN http://tools.test:${plain}/slow > part$i & done
+    for i in 1 2 3 4 5; do until [ -s part$i ]; do sleep 0.05; done; done`;
   const finished = await rig.sh(script, { policy: policy() });
   expect(finished.task.state).toBe("succeeded");
   expect(attestedCalls(finished)).toBe(5);
