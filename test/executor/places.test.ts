@@ -31,6 +31,9 @@ function readyIn(folder: string): string[] {
   );
 }
 
+/** Enough for one to be taken while the last is still being made. */
+const severalReady = () => vi.waitUntil(() => readyIn(ahead).length > 2, { timeout: 30_000 });
+
 async function ask(place: Place): Promise<{ status: number; body: string }> {
   const asking = request({ socketPath: join(place.folder.path, "tool.sock"), path: "/" }).end();
   const [response] = await once(asking, "response");
@@ -40,7 +43,7 @@ async function ask(place: Place): Promise<{ status: number; body: string }> {
 test("a place is one attempt's: nobody else has its folder, its socket or its authority, before or after", async () => {
   const places = await Places.open(ahead, attempts);
   places.prepare();
-  await vi.waitUntil(() => readyIn(ahead).length > 2);
+  await severalReady();
   const holds = Array.from({ length: 6 }, hold); // more than are ready
   const taken = await Promise.all(holds.map((hold) => places.take(hold)));
   expect(readdirSync(attempts).sort()).toEqual(holds.map(({ lease_id }) => `${lease_id}_1`).sort());
@@ -63,7 +66,7 @@ test("an authority that waited too long for its sandbox is nobody's", async () =
   try {
     const places = await Places.open(ahead, attempts);
     places.prepare();
-    await vi.waitUntil(() => readyIn(ahead).length > 2);
+    await severalReady();
     const old = readyIn(ahead).map((name) => readFileSync(join(ahead, name, "trust/ca.pem"), "utf8"));
     vi.setSystemTime(Date.now() + 24 * 3_600_000);
     const place = await places.take(hold());

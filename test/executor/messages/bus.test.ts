@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { MessageListSchema } from "#core/wire/messages.ts";
 import { createMessageBus } from "#executor/messages/bus.ts";
 import { ChannelRig, type OpenChannel } from "../channel/channel-under-test.ts";
+import { eventually } from "../executor-under-test.ts";
 
 const signal = new AbortController().signal;
 let rig: ChannelRig;
@@ -48,10 +49,10 @@ test("a receive that waits ends with its client, at the gateway too", async () =
   rig.onRequest = (request) => void (request.url.includes("/messages/empty") && asked.push(request));
   const gone = new AbortController();
   const abandoned = one.send("GET", "/v1/messages/empty?wait_ms=25000", undefined, { signal: gone.signal });
-  await vi.waitFor(() => expect(asked).toHaveLength(1));
+  await eventually(() => asked.length === 1);
   gone.abort();
   await expect(abandoned).rejects.toThrow();
-  await vi.waitFor(() => expect(asked[0]!.signal.aborted).toBe(true));
+  await eventually(() => asked[0]!.signal.aborted);
 });
 
 test("a message whose answer was lost is there once", async () => {
