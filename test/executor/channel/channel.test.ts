@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import type { TaskId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
 import { FRAME } from "#core/wire/calls.ts";
@@ -11,7 +11,7 @@ import { createMemory, taskNamespace } from "#executor/memory/memory.ts";
 import { reach } from "#test/gateway/proxy/proxy-under-test.ts";
 import { readTrace } from "#test/support/trace-file.ts";
 import type { EventType, TraceEvent } from "#trace/events/event.ts";
-import { ChannelRig } from "./channel-under-test.ts";
+import { type Answered, ChannelRig } from "./channel-under-test.ts";
 
 let rig: ChannelRig;
 /** What the upstream does is each test's own. */
@@ -337,11 +337,21 @@ test("every read and write of memory is an event, and a call says whether memory
 });
 
 test("a plan step that takes too long gives up its call, and refuses others until the agent ends it", async () => {
-  upstream = () => {};
-  const sandbox = await rig.channel(asTask([getUser()], { plan_step_timeout_ms: 200 }));
-  const begun = await sandbox.send("POST", "/v1/steps", { name: "search", state: { page: 1 } });
-  expect([begun.status, begun.json.step]).toEqual([201, 1]);
-  const given = await sandbox.tool("get_user", { id: "1" });
+  const asked = Promise.withResolvers<void>();
+  upstream = () => asked.resolve();
+  const sandbox = await rig.channel(asTask([getUser()], { plan_step_timeout_ms: 10_000 }));
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  let given: Answered;
+  try {
+    const begun = await sandbox.send("POST", "/v1/steps", { name: "search", state: { page: 1 } });
+    expect([begun.status, begun.json.step]).toEqual([201, 1]);
+    const giving = sandbox.tool("get_user", { id: "1" });
+    await asked.promise;
+    vi.advanceTimersByTime(10_000);
+    given = await giving;
+  } finally {
+    vi.useRealTimers();
+  }
   expect([given.status, given.json.error!.code]).toEqual([504, "STEP_TIMED_OUT"]);
   expect((await sandbox.tool("get_user", { id: "1" })).json.error!.code).toBe("STEP_TIMED_OUT");
   expect((await sandbox.send("POST", "/v1/steps/1/end", {})).json.status).toBe("timed_out");
