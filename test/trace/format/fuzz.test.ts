@@ -122,7 +122,10 @@ function openBounded(bytes: Uint8Array, what: string): Promise<TraceFile> {
 function damage(original: Uint8Array): Uint8Array {
   let bytes = Uint8Array.from(original);
   for (let times = 1 + random.below(3); times > 0 && bytes.length > 0; times--) {
-    const at = random.below(bytes.length);
+    // Now and then in its head: without that a file is refused.
+    const at = random.below(
+      random.pick([bytes.length, bytes.length, bytes.length, Math.min(bytes.length, 64)]),
+    );
     const length = 1 + random.below(random.pick([4, 64, bytes.length]));
     const piece = bytes.subarray(at, at + length);
     const [before, after] = [bytes.subarray(0, at), bytes.subarray(at + length)];
