@@ -41,7 +41,10 @@ test("a producer that is killed in the midst leaves whole records and keeps nobo
     });
     expect(victim.signalCode).toBe("SIGKILL");
     expect([other.exitCode, next.get(2)]).toEqual([0, 5_000]);
-    expect(ring.counters().produced).toBe(ring.counters().collected);
+    const { produced, collected: taken } = ring.counters();
+    expect(taken).toBe(collected);
+    // Killed between a record and its count, it leaves the record uncounted.
+    expect(taken - produced).toBeOneOf([0, 1]);
   }
 });
 
