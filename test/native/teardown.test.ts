@@ -59,6 +59,10 @@ function blanksIn(stateDirectory: string): number {
 }
 
 function descriptorsOf(pid: number | "self"): number {
+/** Nothing is made ahead any more, which takes a process of the launcher's for a moment each time. */
+const stockIsFull = (stateDirectory: string) =>
+  eventually("the stock of roots is full", () => blanksIn(stateDirectory) === 8);
+
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
@@ -122,8 +126,10 @@ P
 
 describe("nothing leaks", () => {
   test("200 sandboxes one after another", async () => {
-    // Long enough for the stocks to be filled beside it, which takes the most slots that one sandbox after another can.
-    await run(host.launcher, ["sleep", "0.3"]);
+    // The stocks are filled beside it, which takes the most slots that one sandbox after another can.
+    const beside = await host.launcher.launch(plan(["sleep", "1000"]));
+    await stockIsFull(host.stateDirectory);
+    await beside.destroy();
     const pid = launcherPid(host.stateDirectory);
     await eventually(
       "the stocks of network namespaces and roots are full",
@@ -165,13 +171,13 @@ describe("nothing leaks", () => {
 test("roots that were made ahead are never two sandboxes', and go with the launcher", async () => {
   const stateDirectory = mkdtempSync(join(tmpdir(), "dsec-blanks-"));
   const launcher = await startLauncher({ stateDirectory });
-  await eventually("some are ready", () => blanksIn(stateDirectory) === 8);
+  await stockIsFull(stateDirectory);
   // More than are ready: each finds an empty layer, and what it leaves in it is in nobody else's.
   const once = shell("mkdir /work/mine && ls -A /work /tmp /root /home");
   const all = await Promise.all(Array.from({ length: 20 }, () => run(launcher, once)));
   const listing = "/home:\n\n/root:\n\n/tmp:\n\n/work:\nmine\n";
   expect(all.map(({ stdout }) => stdout.toString())).toEqual(all.map(() => listing));
-  await eventually("they are made again", () => blanksIn(stateDirectory) === 8);
+  await stockIsFull(stateDirectory);
   await launcher.close();
   expect(blanksIn(stateDirectory)).toBe(0);
   rmSync(stateDirectory, { recursive: true });
@@ -263,15 +269,17 @@ describe("a launcher", () => {
 
   test.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("leaves it to Node to end on %s", async (signal) => {
     await using own = await testLauncher();
-    const running = runKept(own.launcher, shell("echo begun; sleep 0.5; echo ended"));
+    await stockIsFull(own.stateDirectory);
     // The helpers have the launcher's command line.
     const pids = hostPidsWith(own.stateDirectory);
     expect(pids.length).toBe(3);
     for (const pid of pids) process.kill(pid, signal);
+    const running = runKept(own.launcher, shell("echo begun; sleep 0.5; echo ended"));
     const { sandbox, end, stdout } = await running;
     expect([end.reason, stdout.toString()]).toEqual(["exited", "begun\nended\n"]);
     await sandbox.destroy();
     expect(hostPidsWith(own.stateDirectory)).toEqual(pids);
+    await stockIsFull(own.stateDirectory);
   });
 
   test("ends with the process that started it, sweeping up first", async () => {
