@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   hostPidsWith,
   NO_TRACES,
+  newMark,
   plan,
   run,
   shell,
@@ -43,7 +44,7 @@ test.each([0, 1, 2, 4])(
   async (free) => {
     await run(host.launcher, ["true"]);
     const before = descriptors();
-    const mark = `76543.${free}`;
+    const mark = newMark();
     const loopbackPorts = free < 3 ? [] : [3128, 3129];
     const refused = plan(shell(`sleep ${mark}; :`), { loopbackPorts });
     const error = await withRoomFor(free, () =>

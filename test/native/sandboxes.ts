@@ -98,6 +98,12 @@ export async function run(launcher: Launcher, argv: string[], changes: PlanChang
 
 export const shell = (script: string): string[] => ["bash", "-c", script];
 
+/**
+ * Seconds for a program to sleep, by which its process is known on the host: no program of another test sleeps as long, in
+ * this file or in one that runs at the same time.
+ */
+export const newMark = (): string => `4321${++serial}.${String(process.pid).padStart(7, "0")}`;
+
 /** Host pids whose command line holds the mark, zombies and this process left out. */
 export function hostPidsWith(mark: string): number[] {
   return readdirSync("/proc")
