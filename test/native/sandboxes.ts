@@ -166,7 +166,8 @@ export const NO_TRACES: HostTraces = { cgroups: [], folders: [], mounts: [] };
 /** Where the guest programs and the C++ test programs are, which test/support/native-programs.ts builds. */
 export const NATIVE_PROGRAMS = join(ROOT, "build/native");
 
-export async function eventually(what: string, condition: () => boolean, withinMs = 5_000): Promise<void> {
+/** By default long enough for a machine that stands still for seconds; what never comes is told by its name. */
+export async function eventually(what: string, condition: () => boolean, withinMs = 30_000): Promise<void> {
   const deadlineMs = Date.now() + withinMs;
   while (!condition()) {
     if (Date.now() > deadlineMs) throw new Error(`within ${withinMs} ms: ${what}`);
