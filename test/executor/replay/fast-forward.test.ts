@@ -14,12 +14,18 @@ let port: number;
 /** Bodies of what was done, in order. */
 let done: string[] = [];
 let gate: "closed" | "open" = "closed";
+/** How often an agent has looked at the gate: it has the answers of what it did before. */
+let looks = 0;
 beforeAll(async () => {
   proxy = await openTestProxy();
   ({ url, port } = await proxy.serve(async (request, response) => {
     let body = "";
     for await (const part of request) body += part;
-    if (request.url!.startsWith("/gate")) return void response.end(gate);
+    if (request.url!.startsWith("/gate")) {
+      looks++;
+      response.end(gate);
+      return;
+    }
     done.push(body);
     if (request.url !== "/stuck" || gate === "open") response.end(`done ${done.length}`);
   }));
@@ -47,6 +53,7 @@ async function interrupted(
   fetch: Fetch = rig.fetch,
 ) {
   done = [];
+  looks = 0;
   gate = "closed";
   const first = await rig.start();
   const { id } = await rig.submit({
@@ -67,7 +74,6 @@ async function interrupted(
 const WAIT = "until dsec-tool exec --tool gate | grep -q open; do sleep 0.05; done";
 
 test("an attempt after one that was pre-empted is given what that one was given, and goes on where it ended", async () => {
-  let asked = 0;
   const { task, out, events } = await interrupted(
     `
 dsec-tool exec --tool act --input '{"n":1}'
@@ -77,7 +83,7 @@ ${WAIT}
 dsec-tool exec --tool act --input '{"n":3}'
 dsec-tool memory get seen
 `,
-    () => done.length === 2 && ++asked > 20,
+    () => looks > 1,
   );
   expect(task.state).toBe("succeeded");
   expect(done).toEqual(['{"n":1}', '{"n":2}', '{"n":3}']);
@@ -110,7 +116,7 @@ dsec-tool exec --tool act --input '{"n":1}'
 ${WAIT}
 dsec-tool exec --tool act --input '{"n":2}'
 `,
-    () => done.length === 1,
+    () => looks > 0,
     {},
     breaking,
   );
