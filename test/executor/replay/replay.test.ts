@@ -124,7 +124,8 @@ test("observations come with the same answers as they came", async () => {
   const { recording, stdout } = await recorded(
     `
 echo begun
-[ "\${DSEC_REPLAY-}" = 1 ] || sleep 1
+clock() { curl -s -o /dev/null -D - --unix-socket $DSEC_SOCKET http://dsec/v1/clock; }
+[ "\${DSEC_REPLAY-}" = 1 ] || until clock | grep -qi '^dsec-observations: 1'; do sleep 0.05; done
 curl -s --unix-socket $DSEC_SOCKET --json '{"input":{"a":1}}' http://dsec/v1/tools/act; echo
 dsec-tool observe --wait 20000
 dsec-tool exec --tool act --input '{"a":2}'
@@ -211,11 +212,14 @@ kill $!
       for (const path of ["/work/link", "/work/pipe", "/work/../etc/shadow", "/work/absent"]) {
         expect(() => readStart(pid, path, 100), path).toThrow(/is a link to|neither file|without|not there/);
       }
+      // It has been started, and perhaps has not slept yet.
+      const sleeping = () => processes().find(({ name }) => name === ") R (1");
+      await eventually(() => sleeping()?.state === "S");
       const [init, agent] = processes();
       expect(init).toMatchObject({ pid: 1, parent_pid: 0 });
       expect(agent).toMatchObject({ parent_pid: 1, name: "sh", command: ["sh", "-c", expect.any(String)] });
       // Its name says that it runs, and as a child of init.
-      expect(processes().find(({ name }) => name === ") R (1")).toMatchObject({
+      expect(sleeping()).toMatchObject({
         ...{ parent_pid: agent!.pid, state: "S", command: ["sub/) R (1", "1000"] },
       });
       return { next: "end" };
