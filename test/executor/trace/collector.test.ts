@@ -74,9 +74,9 @@ test("a short recording becomes its trace without a trajectory between, a long o
   long.append("output", output("first"));
   while (long.recording.flushedBytes === 0) await sleep(5);
   const flushedBytes = long.recording.flushedBytes;
-  long.append("output", output("second", 5));
   const live = await readTrace(await readFile(long.recording.trajectoryPath));
   expect([live.state, live.count]).toEqual(["open", 1]);
+  long.append("output", output("second", 5));
   while (long.recording.flushedBytes === flushedBytes) await sleep(5);
   long.append("output", output("third", 11));
   const { path, count, size } = await long.seal();
