@@ -137,11 +137,15 @@ test("a call of the agent's own to a server that compresses and breaks off tells
 });
 
 test("what a client leaves before its end is told as far as it had come", async () => {
+  const stream = sse(...TOOL_STREAM);
   answer = (_request, response) => {
     response.writeHead(200, EVENTS);
-    response.write(sse(...TOOL_STREAM));
+    response.write(stream);
   };
-  const run = await recorded(`${CURL} -m 1 ${url}/v1/chat/completions; true`);
+  const run = await recorded(`
+${CURL} ${url}/v1/chat/completions > answer &
+until [ "$(cat answer | wc -c)" = ${Buffer.byteLength(stream)} ]; do sleep 0.05; done
+kill $!`);
   expect(ofType(run, "tool_call_end")).toMatchObject([{ state: "cancelled" }]);
   expect(ofType(run, "completion")).toMatchObject([
     { call: 1, finish_reason: "tool_calls", tool_calls: TOOL_CALLS },
