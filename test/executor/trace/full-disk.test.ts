@@ -1,11 +1,14 @@
 /** A real sandbox whose recording finds no room: it is ended, and its client is told why. */
 import { execFileSync } from "node:child_process";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { Rig } from "#test/executor/executor-under-test.ts";
+import { trajectoriesIn } from "#executor/trace/paths.ts";
+import { eventually, Rig } from "#test/executor/executor-under-test.ts";
 import { openTestGateway } from "#test/gateway/gateway-under-test.ts";
 import { readTrace } from "#test/support/trace-file.ts";
+
+const countIn = async (trajectory: string) => (await readTrace(await readFile(trajectory))).count;
 
 test("on a full disk an attempt ends at once with what was full, and its trajectory stays readable", async () => {
   const gateway = await openTestGateway();
@@ -17,10 +20,16 @@ test("on a full disk an attempt ends at once with what was full, and its traject
     await rig.start();
     const small = await rig.sh("echo fits");
     expect(small.task.state).toBe("succeeded");
-    const { task } = await rig.sh("echo begun; sleep 0.6; head -c 1500000 /dev/urandom; sleep 300", {
-      retries: 0,
-      timeout_ms: 600_000,
+    const script =
+      "echo begun; until dsec-tool observe --wait 20000 | grep -q fill; do :; done; head -c 1500000 /dev/urandom; sleep 300";
+    const { id } = await rig.submit({ command: ["sh", "-c", script], retries: 0, timeout_ms: 600_000 });
+    // What is flushed before the disk is full stays readable.
+    await eventually(async () => {
+      const [trajectory] = await trajectoriesIn(traces);
+      return trajectory !== undefined && (await stat(trajectory)).size > 0 && (await countIn(trajectory)) > 0;
     });
+    await rig.client.ok("POST", `/v1/tasks/${id}/observations`, { content: "fill" });
+    const { task } = await rig.finished(id);
     expect(task.state).toBe("dead");
     const message = task.result!.outcome.message!;
     expect(message).toMatch(
