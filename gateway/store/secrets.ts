@@ -19,15 +19,19 @@ export function secretStore({ sql }: StoreContext): Pick<Store, SecretMethods> {
     },
 
     async putSecret(keyId, { name, hosts, sealed }) {
-      const [row] = await sql.query<SecretRow & { created: boolean }>(
-        `insert into secrets as s (key_id, name, hosts, sealed, created_at, updated_at)
-         select $1, $2, $3::text::jsonb, $4, now, now from (select dsec_now() as now) n
-         where (select count(*) from secrets c where c.key_id = $1 and c.name <> $2) < $5
-         on conflict (key_id, name) do update
-           set hosts = excluded.hosts, sealed = excluded.sealed, updated_at = excluded.updated_at
-         returning s.name, s.hosts, s.created_at, s.updated_at, s.created_at = s.updated_at as created`,
-        [keyId, name, JSON.stringify(hosts), sealed, LIMITS.secretsPerKey],
-      );
+      const [row] = await sql.transaction(async (query) => {
+        // A statement sees what was committed before it began: the count is by one that begins when the key is locked.
+        await query("select 1 from keys where id = $1 for no key update", [keyId]);
+        return query<SecretRow & { created: boolean }>(
+          `insert into secrets as s (key_id, name, hosts, sealed, created_at, updated_at)
+           select $1, $2, $3::text::jsonb, $4, now, now from (select dsec_now() as now) n
+           where (select count(*) from secrets c where c.key_id = $1 and c.name <> $2) < $5
+           on conflict (key_id, name) do update
+             set hosts = excluded.hosts, sealed = excluded.sealed, updated_at = excluded.updated_at
+           returning s.name, s.hosts, s.created_at, s.updated_at, s.created_at = s.updated_at as created`,
+          [keyId, name, JSON.stringify(hosts), sealed, LIMITS.secretsPerKey],
+        );
+      });
       if (row) return { secret: secretOf(row), created: row.created };
       throw new DsecError(
         "INVALID_REQUEST",

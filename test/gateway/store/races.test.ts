@@ -1,6 +1,7 @@
 /** Gateways that change the same thing at one moment: whoever waits for a lock then goes by what the other has made of it. */
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import type { ExecutorId, KeyId, TaskId } from "#core/ids.ts";
+import { LIMITS } from "#core/limits.ts";
 import type { Store } from "#gateway/ports.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
 import type { Sql } from "#gateway/store/sql.ts";
@@ -62,6 +63,29 @@ test("a part of a trajectory that is sent again while the first is on its way ch
   expect(sent).toEqual([{ size: 3 }, { size: 3 }]);
   const next = { ...part, offset: 3 };
   expect(await gateways[0].appendTrajectory(executorId, hold, next)).toEqual({ size: 6 });
+});
+
+test("secrets that are made at once do not pass the limit of their key together", async () => {
+  const owner = await newKey(gateways[0]);
+  const row = (name: string) => `'${owner}', ${name}, '[]', '', dsec_now(), dsec_now()`;
+  await sql.query(`insert into secrets select ${row("n::text")} from generate_series(2, $1::int) n`, [
+    LIMITS.secretsPerKey,
+  ]);
+  // Names that come and go in one transaction: who makes one of them waits for its end, and has counted before.
+  const comeAndGo = `do $$ begin
+    insert into secrets values (${row("'a'")}), (${row("'b'")});
+    delete from secrets where key_id = '${owner}' and name in ('a', 'b');
+  end $$`;
+  const put = (gateway: Store, name: string) => () =>
+    gateway.putSecret(owner, { name, hosts: [], sealed: "" }).catch((error: unknown) => error);
+  const made = await whileLocked(comeAndGo, [put(gateways[0], "a"), put(gateways[1], "b")]);
+  expect(made).toEqual([
+    { created: true, secret: expect.objectContaining({ name: "a" }) },
+    expect.objectContaining({ code: "INVALID_REQUEST" }),
+  ]);
+  expect(await gateways[0].listSecrets(owner)).toHaveLength(LIMITS.secretsPerKey);
+  // One that is there can still be replaced.
+  expect(await put(gateways[1], "a")()).toMatchObject({ created: false });
 });
 
 test.each(["cancelled", "completed"])(
