@@ -118,6 +118,8 @@ export const ERROR_STATUS = {
   LAUNCHER_LOST: 500,
   OUTPUT_TOO_LARGE: 422,
   HOST_UNSUITABLE: 500,
+  /** The spec of a granted task is none that this executor's version takes. */
+  TASK_UNSUPPORTED: 422,
   // memory and messages
   MEMORY_NOT_FOUND: 404,
   /** If-Match or If-None-Match did not hold (RFC 9110 section 13.1). */

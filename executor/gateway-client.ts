@@ -1,6 +1,7 @@
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import type { Digest, ExecutorId, LeaseId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import { CALL_TYPE, type CallHead, ReceiptPageSchema } from "#core/wire/calls.ts";
 import {
   type Enrolment,
@@ -10,12 +11,12 @@ import {
 } from "#core/wire/executors.ts";
 import {
   type AcquireRequest,
-  AcquireResponseSchema,
   CancellationsResponseSchema,
   type CompleteRequest,
   type EventsRequest,
   EventsResponseSchema,
   type FailRequest,
+  GrantsSchema,
   type Hold,
   type Lease,
   type RenewResponse,
@@ -27,9 +28,11 @@ import {
   type ObservationsPoll,
 } from "#core/wire/observations.ts";
 import { type Policy, PolicySchema } from "#core/wire/policy.ts";
+import { TaskSpecSchema } from "#core/wire/tasks.ts";
 import { TracePartResponseSchema } from "#core/wire/trace.ts";
 import { signEnrolment } from "#trace/attestation/enrolment.ts";
 import { dialTunnel, type GatewayTunnel } from "./egress/gateway-tunnel.ts";
+import { BUILD } from "./evidence.ts";
 import { type Fetch, GatewayCalls } from "./gateway-calls.ts";
 import type { GatewayClock } from "./gateway-clock.ts";
 import type { Identity } from "./identity.ts";
@@ -38,6 +41,11 @@ import { messageGateway } from "./messages/message-gateway.ts";
 
 /** Uploads and downloads slower than this are given up and tried anew. */
 const TRANSFER_BYTES_PER_MS = 256;
+
+/** Leases that were granted: those to run, and those whose tasks are none for this executor. */
+export type Granted = { leases: Lease[]; unsupported: Unsupported[] };
+/** The error is TASK_UNSUPPORTED. */
+export type Unsupported = { hold: Hold; error: DsecError };
 
 /**
  * The executor's calls to its gateway, one method for each route. A call is made once and rejects with the
@@ -82,14 +90,20 @@ export class GatewayClient {
     });
   }
 
-  async acquire(request: AcquireRequest, signal: AbortSignal): Promise<Lease[]> {
+  async acquire(request: AcquireRequest, signal: AbortSignal): Promise<Granted> {
     const waitMs = request.wait_ms;
-    const answer = await this.#calls.json(AcquireResponseSchema, "POST", "/v1/leases", {
+    const answer = await this.#calls.json(GrantsSchema, "POST", "/v1/leases", {
       json: request,
       signal,
       waitMs,
     });
-    return answer.leases;
+    const granted: Granted = { leases: [], unsupported: [] };
+    for (const lease of answer.leases) {
+      const spec = readAs(TaskSpecSchema, lease.spec);
+      if (spec.ok) granted.leases.push({ ...lease, spec: spec.value });
+      else granted.unsupported.push(unsupported(lease, faultText(spec.faults[0])));
+    }
+    return granted;
   }
 
   async renew(leases: Hold[], signal: AbortSignal): Promise<RenewResponse> {
@@ -213,6 +227,13 @@ export class GatewayClient {
     });
     return answer.observations;
   }
+}
+
+function unsupported({ lease_id, fence, task_id }: Hold & { task_id: string }, fault: string): Unsupported {
+  const message =
+    `task ${task_id}: its spec is none that ${BUILD} runs: ${fault}; ` +
+    "submit it anew as this says, or run executors of the version that took it";
+  return { hold: { lease_id, fence }, error: new DsecError("TASK_UNSUPPORTED", message) };
 }
 
 async function* unbroken(

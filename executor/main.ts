@@ -1,7 +1,7 @@
 import type { DsecError } from "#core/errors.ts";
 import type { Resources } from "#core/resources.ts";
 import { toWire, type WireResources } from "#core/wire/common.ts";
-import type { EventsRequest, Lease } from "#core/wire/leases.ts";
+import type { EventsRequest, Hold, Lease } from "#core/wire/leases.ts";
 import { footprint } from "#core/wire/tasks.ts";
 import { ArtifactCache } from "./artifact-cache.ts";
 import { AttemptFolder } from "./attempt-folder.ts";
@@ -13,7 +13,7 @@ import { AgentServices } from "./channel/services.ts";
 import { failLease } from "./deliver.ts";
 import { makeDirectories } from "./directories.ts";
 import { DiskRoom } from "./disk-room.ts";
-import { BUILD, describeHost, type HostInfo } from "./evidence.ts";
+import { BUILD, describeHost, type HostInfo, wireText } from "./evidence.ts";
 import { FailureReporter, type LogEvent } from "./failure-reporter.ts";
 import type { Fetch } from "./gateway-calls.ts";
 import { GatewayClient } from "./gateway-client.ts";
@@ -230,6 +230,7 @@ class RunningExecutor implements Executor {
       hasRoom: () => this.#disk.hasRoom(),
       ledger: this.#ledger,
       onLease: (lease, askedAtMs) => this.#onLease(lease, askedAtMs),
+      onUnsupported: ({ hold, error }) => this.#follow(this.#fail(hold, `${error.code}: ${error.message}`)),
       onFailure,
     });
     const onDraining = (draining: boolean) => {
@@ -322,13 +323,20 @@ class RunningExecutor implements Executor {
       return;
     }
     const held = this.#leases.add(lease, askedAtMs);
-    const attempt = this.#run(held)
-      .catch(this.#parts.onFailure)
-      .finally(() => {
-        this.#leases.remove(lease.lease_id);
-        this.#attempts.delete(attempt);
-      });
-    this.#attempts.add(attempt);
+    this.#follow(this.#run(held).finally(() => this.#leases.remove(lease.lease_id)));
+  }
+
+  /** Ends the attempt of a lease under which nothing can be done. */
+  async #fail(hold: Hold, reason: string): Promise<void> {
+    const message = wireText(reason);
+    this.#made.options.log({ level: "error", message });
+    await failLease(hold, { message, evidence: null }, { ...this.#parts, signal: this.#closing.signal });
+  }
+
+  /** What is not to be cut off by a drain. */
+  #follow(work: Promise<void>): void {
+    const followed = work.catch(this.#parts.onFailure).finally(() => this.#attempts.delete(followed));
+    this.#attempts.add(followed);
   }
 
   async #run(held: ReturnType<Leases["add"]>): Promise<void> {
@@ -348,10 +356,7 @@ class RunningExecutor implements Executor {
         this.#onShortage(message);
         return giveBack();
       }
-      this.#made.options.log({ level: "error", message });
-      const options = { ...this.#parts, signal: this.#closing.signal };
-      await failLease(hold, { message, evidence: null }, options).catch(this.#parts.onFailure);
-      return;
+      return this.#fail(hold, message);
     }
     await runAttempt(held, this.#parts, this.#givesBack(asked));
   }

@@ -3,7 +3,7 @@ import { LIMITS } from "#core/limits.ts";
 import type { Resources } from "#core/resources.ts";
 import { toWire } from "#core/wire/common.ts";
 import type { Lease } from "#core/wire/leases.ts";
-import type { GatewayClient } from "./gateway-client.ts";
+import type { GatewayClient, Granted, Unsupported } from "./gateway-client.ts";
 import type { Ledger } from "./ledger.ts";
 import { backoffMs, isPassing, pause } from "./retry.ts";
 
@@ -27,6 +27,7 @@ export class Puller {
   readonly #ledger: Ledger;
   readonly #hasRoom: () => boolean;
   readonly #onLease: (lease: Lease, askedAtMs: number) => void;
+  readonly #onUnsupported: (unsupported: Unsupported) => void;
   readonly #onFailure: (error: unknown) => void;
   readonly #stop = new AbortController();
   readonly #polls = new Set<Promise<void>>();
@@ -37,18 +38,21 @@ export class Puller {
   /**
    * @param hasRoom whether this host can take a task; where it cannot, it is asked again in a moment
    * @param onLease called for each granted lease, also for one that comes in while pulling stops
+   * @param onUnsupported the same for those whose tasks cannot run here
    */
   constructor(options: {
     client: Pick<GatewayClient, "acquire">;
     ledger: Ledger;
     hasRoom: () => boolean;
     onLease: (lease: Lease, askedAtMs: number) => void;
+    onUnsupported: (unsupported: Unsupported) => void;
     onFailure: (error: unknown) => void;
   }) {
     this.#client = options.client;
     this.#ledger = options.ledger;
     this.#hasRoom = options.hasRoom;
     this.#onLease = options.onLease;
+    this.#onUnsupported = options.onUnsupported;
     this.#onFailure = options.onFailure;
   }
 
@@ -111,9 +115,9 @@ export class Puller {
     const askedAtMs = performance.now();
     const wait_ms = this.#ledger.isWhole(offer) ? LIMITS.longPollMs : PART_WAIT_MS;
     const request = { free: toWire(offer), max_leases: LIMITS.leaseBatch, wait_ms };
-    let leases: Lease[];
+    let granted: Granted;
     try {
-      leases = await this.#client.acquire(request, this.#stop.signal);
+      granted = await this.#client.acquire(request, this.#stop.signal);
       this.#failures = 0;
     } catch (error) {
       this.#ledger.withdraw(offer);
@@ -121,8 +125,10 @@ export class Puller {
       return 0;
     }
     this.#ledger.withdraw(offer);
+    const { leases, unsupported } = granted;
     for (const lease of leases) this.#onLease(lease, askedAtMs);
-    return leases.length;
+    for (const one of unsupported) this.#onUnsupported(one);
+    return leases.length + unsupported.length;
   }
 
   async #backOff(error: unknown): Promise<void> {

@@ -36,6 +36,8 @@ export const LeaseSchema = z.object({
 });
 export type Lease = z.output<typeof LeaseSchema>;
 export const AcquireResponseSchema = z.object({ leases: z.array(LeaseSchema) });
+/** As an executor reads it, which judges each spec by itself: one that its version does not take is to cost no other task. */
+export const GrantsSchema = z.object({ leases: z.array(LeaseSchema.extend({ spec: z.unknown() })) });
 
 /** What every write of an executor carries. */
 export const HoldSchema = strict({ lease_id: LeaseIdSchema, fence: FenceSchema });

@@ -4,10 +4,12 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
-import type { Digest } from "#core/ids.ts";
+import { type Digest, type KeyId, newId } from "#core/ids.ts";
+import { jsonDigest } from "#core/json.ts";
+import { isFinal } from "#core/task.ts";
 import type { AttestationClaims } from "#core/wire/attestations.ts";
 import type { Executor } from "#core/wire/executors.ts";
-import type { TaskEvent } from "#core/wire/tasks.ts";
+import { type TaskEvent, TaskSpecSchema } from "#core/wire/tasks.ts";
 import { diskShortage } from "#executor/disk-room.ts";
 import { openIdentity } from "#executor/identity.ts";
 import { ISSUER, openTestGateway, type TestGateway } from "#test/gateway/gateway-under-test.ts";
@@ -137,6 +139,29 @@ test("a lease that comes too late to be kept is given back unburned, and runs wh
   const { task } = await rig.sh("sleep 1", { retries: 0 });
   expect(task).toMatchObject({ state: "succeeded", attempts: 1, fence: 2 });
   expect(rig.events.filter(({ type }) => type === "running")).toHaveLength(1);
+});
+
+test("a task whose spec this version does not take costs no other task, and ends with what to do", async () => {
+  // As an earlier version stored it, which knew no such bound.
+  const spec = {
+    ...TaskSpecSchema.parse({ command: ["true"], retries: 1 }),
+    outputs: ["{a,b}".repeat(12)],
+  };
+  const old = { id: newId("task"), keyId: rig.client.id as KeyId, spec, idempotencyKey: null };
+  const { task } = await gateway.store.submitTask({ ...old, specDigest: await jsonDigest(spec) });
+  const others = await Promise.all([rig.submit({}), rig.submit({})]);
+  await rig.start();
+  for (const { id } of others) expect((await rig.finished(id)).task).toMatchObject({ state: "succeeded" });
+  const ended = await rig.until(task.id, ({ state }) => isFinal(state));
+  expect(ended).toMatchObject({
+    state: "dead",
+    attempts: 2,
+    result: { outcome: { reason: "launch_failed" } },
+  });
+  expect(ended.result!.outcome.message).toMatch(
+    new RegExp(`^TASK_UNSUPPORTED: task ${task.id}: .*outputs\\[0\\]: .*alternatives.*; submit`),
+  );
+  expect((await rig.sh("true")).task.state).toBe("succeeded");
 });
 
 test("a gateway that is away for five seconds while a task ends still gets all of its result", async () => {

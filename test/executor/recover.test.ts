@@ -58,7 +58,7 @@ async function crashed(tasks: number) {
   const submitted: Task[] = [];
   for (let n = 0; n < tasks; n++) submitted.push(await user.submit({ retries: 0 }));
   const request = { free: CAPACITY, max_leases: tasks, wait_ms: 0 };
-  const leases = await client.acquire(request, new AbortController().signal);
+  const { leases } = await client.acquire(request, new AbortController().signal);
   expect(leases).toHaveLength(tasks);
   const folderOf = async ({ lease_id, fence }: Lease) =>
     (await AttemptFolder.make(join(attempts, "nobody's"))).giveTo(attempts, { lease_id, fence });

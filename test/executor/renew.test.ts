@@ -71,10 +71,10 @@ const granted = () => ({ lease_id: newId("lease") as string, fence: 1, ttl_ms: L
 
 test.each([0, 12_000, 19_500, 24_900])("a lease that a poll brings after %i ms is kept", async (waitMs) => {
   let polls = 0;
-  const acquire = async (): Promise<Lease[]> => {
+  const acquire = async () => {
     const isFirst = polls++ === 0;
     await new Promise((resolve) => setTimeout(resolve, isFirst ? waitMs : LIMITS.longPollMs));
-    return isFirst ? [granted()] : [];
+    return { leases: isFirst ? [granted()] : [], unsupported: [] };
   };
   let held: HeldLease | null = null;
   const puller = new Puller({
@@ -83,6 +83,7 @@ test.each([0, 12_000, 19_500, 24_900])("a lease that a poll brings after %i ms i
       ledger: new Ledger(CAPACITY, () => CAPACITY),
       hasRoom: () => true,
       onFailure: (error) => failures.push(error),
+      onUnsupported: ({ error }) => failures.push(error),
     },
     onLease: (lease, askedAtMs) => {
       held = leases.add(lease, askedAtMs);

@@ -125,10 +125,11 @@ export class ChannelRig implements AsyncDisposable {
       resources: { cpu_cores: 0.01, memory_mb: 4, pids: 2, disk_mb: 1 },
       ...spec,
     });
-    const [lease] = await this.gateway.acquire(
+    const { leases } = await this.gateway.acquire(
       { free: CAPACITY, max_leases: 1, wait_ms: 0 },
       AbortSignal.timeout(10_000),
     );
+    const [lease] = leases;
     if (lease?.task_id !== task.id) throw new Error(`${task.id} was not the one that was leased`);
     const hold = { lease_id: lease.lease_id, fence: lease.fence };
     await this.gateway.sendEvents([{ type: "running", ...hold }], AbortSignal.timeout(10_000));

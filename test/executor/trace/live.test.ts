@@ -139,8 +139,10 @@ test("what a lost executor had recorded is with the gateway, and its task's next
     build: "test",
     host: { hostname: "second", kernel: "6", cgroup: "v2", arch: "x64" },
   });
-  let lease = (await second.acquire({ free, max_leases: 1, wait_ms: 5_000 }, signal))[0];
-  while (lease === undefined) [lease] = await second.acquire({ free, max_leases: 1, wait_ms: 5_000 }, signal);
+  const acquire = async () =>
+    (await second.acquire({ free, max_leases: 1, wait_ms: 5_000 }, signal)).leases[0];
+  let lease = await acquire();
+  while (lease === undefined) lease = await acquire();
   expect(lease.task_id).toBe(id);
   const parts: Uint8Array[] = [];
   for await (const part of await second.earlierTrace(lease, lease.fence, signal)) parts.push(part);
