@@ -19,7 +19,7 @@ export function databaseSockets(): (address: DatabaseAddress) => Socket {
 
 class DatabaseSocket extends Socket {
   override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
-    // Nobody listens any more where TLS took it over, which tells of a close itself.
+    // TLS that took it over listens too and passes it on. An error that nobody listens for would end this process.
     const failed = error === null && this.listenerCount("error") > 0;
     super._destroy(failed ? closed() : error, done);
   }

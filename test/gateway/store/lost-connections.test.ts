@@ -1,16 +1,19 @@
 /** What the way to PostgreSQL can do to connections without a word of the server's. */
 import { connect, createServer, type Server, type Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { databaseSockets } from "#gateway/node/database-socket.ts";
 import { listenWake } from "#gateway/node/listen.ts";
 import { openPostgres } from "#gateway/node/postgres.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
 import { createStore } from "#gateway/store/store.ts";
+import { selfSigned } from "#test/support/certificate.ts";
 import { type PostgresServer, startPostgres } from "#test/support/postgres.ts";
 import { claim, holdOf, newExecutor, newKey, ROOMY, submit } from "./support.ts";
 
 let server: PostgresServer;
 let url: string;
+const certificate = selfSigned("127.0.0.1");
 const cleanUps: (() => unknown)[] = [];
 
 beforeAll(async () => {
@@ -92,13 +95,30 @@ test("the server ends a statement that waits too long, and one of a migration it
   expect(await slept).toEqual([{ one: 1 }]);
 });
 
-test.each(["disable", "require"])(
-  "what accepts connections and closes them is no database, and is not asked without a pause (sslmode %s)",
-  async (sslmode) => {
+/** Takes TLS up as a server of PostgreSQL does where it is asked to. */
+function secured(socket: Socket, then: (tls: TLSSocket) => void): void {
+  socket.once("data", () => {
+    socket.write("S");
+    then(new TLSSocket(socket, { isServer: true, ...certificate }).on("error", () => {}));
+  });
+}
+
+test.each<[string, string, (socket: Socket) => void]>([
+  ["at once", "disable", (socket) => socket.once("data", () => socket.end())],
+  ["before TLS", "require", (socket) => socket.once("data", () => socket.end())],
+  ["after TLS", "require", (socket) => secured(socket, (tls) => tls.once("secure", () => tls.end()))],
+  [
+    "when TLS has brought a word",
+    "require",
+    (socket) => secured(socket, (tls) => tls.once("data", () => tls.end())),
+  ],
+])(
+  "what accepts connections and closes them %s is no database, and is not asked without a pause (sslmode %s)",
+  async (_, sslmode, close) => {
     let connections = 0;
     const through = await behind((socket) => {
       connections++;
-      socket.once("data", () => socket.end());
+      close(socket);
     });
     const to = `${through}?sslmode=${sslmode}`;
     const sql = postgresSql(to, { socket: databaseSockets(), connectionsMax: 1 });
