@@ -34,30 +34,8 @@ export type PostgresServer = {
 export async function startPostgres(
   options: { durable?: boolean; settings?: Record<string, string> } = {},
 ): Promise<PostgresServer> {
-  const bin = binaries();
-  const folder = mkdtempSync(join(tmpdir(), "dsec-postgres-"));
-  const port = await freePort();
-  const password = randomBytes(16).toString("hex");
-  writeFileSync(join(folder, "password"), password);
-  chmodSync(folder, 0o755);
-  const settings = {
-    listen_addresses: "127.0.0.1",
-    port: String(port),
-    unix_socket_directories: folder,
-    max_connections: "100",
-    ...(options.durable ? {} : { fsync: "off", synchronous_commit: "off", full_page_writes: "off" }),
-    ...options.settings,
-  };
-  const flags = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
-  const owner = spawn("sh", ["-c", OWNER, "dsec-postgres", bin, folder, flags.join(" ")], {
-    // A process group of its own: Ctrl-C reaches us, and the owner hears of it when its input ends.
-    detached: true,
-    stdio: ["pipe", "pipe", "inherit"],
-  });
-  await said(owner, "started", folder);
-  const url = (database: string) => `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
-  const admin = postgres(url("postgres"), { max: 1, onnotice: () => {}, fetch_types: false });
-  await reachable(admin, folder);
+  const durability = options.durable ? {} : HASTE;
+  const { folder, owner, admin, url, stop } = await own({ ...durability, ...options.settings });
 
   let template: Promise<void> | undefined;
   let count = 0;
@@ -96,16 +74,71 @@ export async function startPostgres(
       await said(owner, "started", folder);
       await reachable(admin, folder);
     },
-    async stop() {
-      await admin.end({ timeout: 1 });
-      const exit = once(owner, "exit");
-      owner.stdin!.end();
-      await exit;
-    },
+    stop,
   };
 }
 
-/** $1 the folder of the binaries, $2 the data folder, $3 the server's settings. */
+export type Standby = {
+  /** The URL of the primary's database here. */
+  url: string;
+  /** Makes it a primary of its own. */
+  promote(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** A hot standby of a server that `startPostgres` started. @param primaryUrl of one of its databases */
+export async function startStandby(primaryUrl: string): Promise<Standby> {
+  const { admin, url, stop } = await own(HASTE, new URL(primaryUrl));
+  return {
+    url: url(new URL(primaryUrl).pathname.slice(1)),
+    async promote() {
+      await admin`select pg_promote()`;
+    },
+    stop,
+  };
+}
+
+const HASTE = { fsync: "off", synchronous_commit: "off", full_page_writes: "off" };
+
+/** A running server and the shell that owns it. @param primary what it is a standby of, whose passwords are its own too */
+async function own(special: Record<string, string>, primary?: URL) {
+  const bin = binaries();
+  const folder = mkdtempSync(join(tmpdir(), "dsec-postgres-"));
+  const port = await freePort();
+  const password = primary?.password ?? randomBytes(16).toString("hex");
+  writeFileSync(join(folder, "password"), password);
+  chmodSync(folder, 0o755);
+  const settings = {
+    listen_addresses: "127.0.0.1",
+    port: String(port),
+    unix_socket_directories: folder,
+    max_connections: "100",
+    ...special,
+  };
+  const flags = Object.entries(settings).map(([name, value]) => `-c ${name}=${value}`);
+  const owner = spawn(
+    "sh",
+    ["-c", OWNER, "dsec-postgres", bin, folder, flags.join(" "), primary?.href ?? ""],
+    {
+      // A process group of its own: Ctrl-C reaches us, and the owner hears of it when its input ends.
+      detached: true,
+      stdio: ["pipe", "pipe", "inherit"],
+    },
+  );
+  await said(owner, "started", folder);
+  const url = (database: string) => `postgres://postgres:${password}@127.0.0.1:${port}/${database}`;
+  const admin = postgres(url("postgres"), { max: 1, onnotice: () => {}, fetch_types: false });
+  await reachable(admin, folder);
+  const stop = async () => {
+    await admin.end({ timeout: 1 });
+    const exit = once(owner, "exit");
+    owner.stdin!.end();
+    await exit;
+  };
+  return { folder, owner, admin, url, stop };
+}
+
+/** $1 the folder of the binaries, $2 the data folder, $3 the server's settings, $4 the URL of its primary or nothing. */
 const OWNER = `
 trap '' INT TERM HUP
 as_postgres() {
@@ -114,10 +147,17 @@ as_postgres() {
 end() { [ -n "$server" ] && kill -INT "$server" && wait "$server"; server=; }
 start() { (as_postgres "$1/postgres" -D "$2/data" $3 </dev/null >>"$2/log" 2>&1) & server=$!; echo started; }
 server=
-mkdir "$2/data"
+make_data() {
+  if [ -n "$4" ]; then
+    as_postgres "$1/pg_basebackup" -d "$4" -D "$2/data" --write-recovery-conf --checkpoint=fast --no-sync
+  else
+    as_postgres "$1/initdb" -D "$2/data" -U postgres -A scram-sha-256 --pwfile="$2/password" \
+      --encoding=UTF8 --locale=C.UTF-8 --no-sync
+  fi
+}
+mkdir -m 700 "$2/data"
 if [ "$(id -u)" = 0 ]; then chown postgres "$2" "$2/data" "$2/password"; fi
-if (as_postgres "$1/initdb" -D "$2/data" -U postgres -A scram-sha-256 --pwfile="$2/password" \
-    --encoding=UTF8 --locale=C.UTF-8 --no-sync </dev/null >"$2/log" 2>&1); then
+if (make_data "$@" </dev/null >"$2/log" 2>&1); then
   start "$@"
   while read -r line; do
     case $line in

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { type ListenWake, listenWake } from "#gateway/node/listen.ts";
 import { openPostgres } from "#gateway/node/postgres.ts";
 import { createStore } from "#gateway/store/store.ts";
-import { type PostgresServer, startPostgres } from "#test/support/postgres.ts";
+import { type PostgresServer, startPostgres, startStandby } from "#test/support/postgres.ts";
 import { claim, newExecutor, newKey, ROOMY, submit } from "./support.ts";
 
 let server: PostgresServer;
@@ -86,6 +86,43 @@ test("after a restart of PostgreSQL it listens again, with few words meanwhile (
   await server.resume();
   expect(await within(30_000, waiting)).toBe(true);
   expect(log.at(-1)).toBe("listening for wake-ups again");
+});
+
+test("a standby that refuses LISTEN is asked again with few words, and listened to once it is promoted (B54)", async () => {
+  const standby = await startStandby(url);
+  try {
+    const refused: string[] = [];
+    const log: string[] = [];
+    const startMs = performance.now();
+    const wake = listenWake(standby.url, {
+      pollMs: 600_000,
+      log: ({ message, reason }) => {
+        log.push(message);
+        if (typeof reason === "string") refused.push(reason);
+      },
+    });
+    open.push(wake);
+    await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(4), { timeout: 20_000 });
+    // pauses of 100, 200 and 400 ms lie between them
+    expect(performance.now() - startMs).toBeGreaterThan(700);
+    expect(new Set(refused)).toEqual(new Set(["cannot execute LISTEN during recovery"]));
+    const polling = listenWake(standby.url, { pollMs: 50 });
+    open.push(polling);
+    expect(await within(20_000, polling.wait("queue", 60_000))).toBe(true);
+
+    const waiting = wake.wait("queue", 60_000);
+    await standby.promote();
+    expect(await within(20_000, waiting)).toBe(true);
+    expect(log.at(-1)).toBe("listening for wake-ups again");
+    const told = wake.wait("queue", 60_000);
+    const sql = postgres(standby.url, { max: 1 });
+    await sql.notify("dsec", "another\nqueue");
+    await sql.end();
+    expect(await within(20_000, told)).toBe(true);
+  } finally {
+    await Promise.all(open.splice(0).map((wake) => wake.close()));
+    await standby.stop();
+  }
 });
 
 test("without any listener, polling finds the work (B54)", async () => {
