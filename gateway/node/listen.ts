@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
+import { inTime } from "#gateway/in-time.ts";
 import type { Topic, Wake } from "#gateway/ports.ts";
 import type { DatabaseAddress } from "#gateway/store/postgres-driver.ts";
 import { createLocalWake } from "#gateway/store/wake.ts";
@@ -59,8 +60,11 @@ export function listenWake(url: string, options: { log?: ListenLog; pollMs?: num
     for (let failures = 0; !closing.signal.aborted; failures++) {
       const lost = new AbortController();
       const client = listeningClient(url, receive, () => lost.abort());
+      // Rejects what it is asked just then.
+      const end = () => client.end({ timeout: 0 }).catch(() => {});
+      closing.signal.addEventListener("abort", end);
       try {
-        await inTime(client.unsafe(`listen ${CHANNEL}`), closing.signal);
+        await answered(client, `listen ${CHANNEL}`);
         connection = client;
         if (failures > 0) log({ level: "info", message: "listening for wake-ups again", failures });
         failures = 0;
@@ -73,7 +77,8 @@ export function listenWake(url: string, options: { log?: ListenLog; pollMs?: num
         }
       } finally {
         connection = undefined;
-        await client.end({ timeout: 0 }).catch(() => {});
+        closing.signal.removeEventListener("abort", end);
+        await end();
       }
       const pauseMs = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** failures);
       await sleep(pauseMs, undefined, { signal: closing.signal }).catch(() => {});
@@ -127,23 +132,14 @@ async function untilLost(client: postgres.Sql, over: AbortSignal): Promise<void>
   while (!over.aborted) {
     await sleep(ASK_EVERY_MS, undefined, { signal: over, ref: false }).catch(() => {});
     if (over.aborted) break;
-    await inTime(client.unsafe("select 1"), over);
+    await answered(client, "select 1");
   }
   throw new Error("the connection was closed");
 }
 
-/** Rejects where the answer does not come in time, or not before it is over. */
-async function inTime(answer: PromiseLike<unknown>, over: AbortSignal): Promise<void> {
-  const answered = new AbortController();
-  const signal = AbortSignal.any([answered.signal, over]);
-  const late = sleep(ANSWER_MS_MAX, undefined, { signal, ref: false }).then(() => {
-    throw new Error(`the connection has not answered for ${ANSWER_MS_MAX} ms`);
-  });
-  try {
-    await Promise.race([answer, late]);
-  } finally {
-    answered.abort();
-  }
+function answered(client: postgres.Sql, statement: string): Promise<unknown> {
+  const late = () => new Error(`the connection has not answered for ${ANSWER_MS_MAX} ms`);
+  return inTime(client.unsafe(statement), ANSWER_MS_MAX, late);
 }
 
 /** As few payloads as the topics fit in. Topics are ASCII, so that characters are bytes. */

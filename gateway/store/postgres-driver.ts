@@ -1,5 +1,6 @@
 import postgres from "postgres";
 import { DsecError } from "#core/errors.ts";
+import { inTime } from "../in-time.ts";
 import type { Parameter, Query, Sql } from "./sql.ts";
 
 export type PostgresOptions = {
@@ -26,7 +27,6 @@ export type DatabaseAddress = { host: string[]; port: number[]; path: string | f
 
 /** A third of a lease's life: whoever renews it is told in time. */
 const ANSWER_MS_MAX = 10_000;
-const WAIT_STEPS = 10;
 const CONNECT_S_MAX = 5;
 /** How long statements that are still answered have when connections are given up. */
 const END_S_MAX = 5;
@@ -66,27 +66,12 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
   let client = postgres(url, settings);
   const givenUp: Promise<void>[] = [];
 
-  async function inTime<T>(ask: (client: postgres.Sql) => PromiseLike<T>): Promise<T> {
+  function answered<T>(ask: (client: postgres.Sql) => PromiseLike<T>): Promise<T> {
     const asked = client;
-    if (!Number.isFinite(answerMsMax)) return ask(asked);
-    const late = Promise.withResolvers<never>();
-    // In steps: an answer that came while this process itself stood still is read before its time is up.
-    let steps = 0;
-    const wait = () => setTimeout(onStep, answerMsMax / WAIT_STEPS);
-    const onStep = () => {
-      if (++steps < WAIT_STEPS) {
-        timer = wait();
-        return;
-      }
+    return inTime(ask(asked), answerMsMax, () => {
       giveUp(asked);
-      late.reject(unavailable(`no answer for ${answerMsMax} ms`));
-    };
-    let timer = wait();
-    try {
-      return await Promise.race([ask(asked), late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
+      return unavailable(`no answer for ${answerMsMax} ms`);
+    });
   }
 
   function giveUp(silent: postgres.Sql): void {
@@ -99,7 +84,7 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
     async query<R>(text: string, parameters: readonly Parameter[] = []) {
       for (let attempt = 1; ; attempt++) {
         try {
-          const rows = await inTime((client) => client.unsafe(text, [...parameters], { prepare }));
+          const rows = await answered((client) => client.unsafe(text, [...parameters], { prepare }));
           return rows as unknown as R[];
         } catch (error) {
           // The server rolled the statement back to break a deadlock: outside a transaction it can simply run again.
@@ -118,7 +103,7 @@ export function postgresSql(url: string, options: PostgresOptions = {}): Sql {
           );
         });
       try {
-        return (await (unhurried ? begin(client) : inTime(begin))) as Awaited<ReturnType<typeof work>>;
+        return (await (unhurried ? begin(client) : answered(begin))) as Awaited<ReturnType<typeof work>>;
       } catch (error) {
         throw asDsecError(error);
       }

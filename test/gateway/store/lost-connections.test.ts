@@ -69,6 +69,21 @@ test("connections that fall silent are left for new ones, and nobody waits for t
   expect((await store.getTask(task.id as never, keyId)).id).toBe(task.id);
 });
 
+test("a listener that waits for an answer closes without it", async () => {
+  const asked = Promise.withResolvers<void>();
+  const through = await behind((socket) => {
+    socket.once("data", () => asked.resolve());
+    cleanUps.push(() => socket.destroy());
+  });
+  const log: string[] = [];
+  const wake = listenWake(through, { log: ({ message }) => log.push(message) });
+  await asked.promise;
+  const startMs = performance.now();
+  await wake.close();
+  expect(performance.now() - startMs).toBeLessThan(2_000);
+  expect(log).toEqual([]);
+});
+
 test("an answer that came while this process itself stood still is no missing one", async () => {
   const sql = postgresSql(url, { connectionsMax: 1, answerMsMax: 2_000 });
   cleanUps.push(() => sql.close());
