@@ -2,6 +2,7 @@
 import { closeSync, createReadStream, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { Readable } from "node:stream";
 import { DsecError } from "#core/errors.ts";
+import { type Json, parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { usageError } from "./program.ts";
 
@@ -41,25 +42,53 @@ function opened(file: string, named: string): { descriptor: number; found: Stats
   }
 }
 
+/** JSON that the gateway judges, from a file or, where that is `-`, from standard input. */
+export async function readGivenJson(file: string, option: string, way: string): Promise<Json> {
+  if (file === "-") return parseJson(await readStandardInput(LIMITS.givenJsonBytes, way), "standard input");
+  const named = `${option} ${file}`;
+  return parseJson(await readGivenFile(file, named, LIMITS.givenJsonBytes, way), named);
+}
+
 /**
- * Standard input to its end, however slowly it comes.
+ * The bytes of a file.
+ * @param named as it is named to us, for messages
  * @param way what to do with more than `maxBytes`
- * @throws NOT_FOUND where it cannot be read, BODY_TOO_LARGE past `maxBytes`, CONFIG_INVALID for a folder
+ * @throws NOT_FOUND where it cannot be read, BODY_TOO_LARGE past `maxBytes`
  */
+export function readGivenFile(
+  file: string,
+  named: string,
+  maxBytes: number,
+  way: string,
+): Promise<Uint8Array> {
+  return readBounded(createReadStream(file), named, maxBytes, way);
+}
+
+/** Standard input to its end as `readGivenFile` reads a file, however slowly it comes. A folder is CONFIG_INVALID. */
 export async function readStandardInput(maxBytes: number, way: string): Promise<Uint8Array> {
   // Which process.stdin has as an empty one.
   if (fstatSync(0).isDirectory()) throw usageError("standard input is a folder; give a file or a pipe");
+  return readBounded(process.stdin, "standard input", maxBytes, way);
+}
+
+/** By the bytes that come, not by a size that is told: a device or a pipe has none of its own. */
+async function readBounded(
+  source: AsyncIterable<Uint8Array>,
+  named: string,
+  maxBytes: number,
+  way: string,
+): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
   let length = 0;
   try {
-    for await (const part of process.stdin as AsyncIterable<Uint8Array>) {
+    for await (const part of source) {
       parts.push(part);
       length += part.length;
       if (length > maxBytes) break;
     }
   } catch (cause) {
-    throw new DsecError("NOT_FOUND", `standard input cannot be read: ${(cause as Error).message}`, { cause });
+    throw new DsecError("NOT_FOUND", `${named} cannot be read: ${(cause as Error).message}`, { cause });
   }
   if (length <= maxBytes) return Buffer.concat(parts);
-  throw new DsecError("BODY_TOO_LARGE", `standard input has more than ${maxBytes} bytes; ${way}`);
+  throw new DsecError("BODY_TOO_LARGE", `${named} has more than ${maxBytes} bytes; ${way}`);
 }

@@ -5,7 +5,6 @@
  * the exit code of the task's command, and with 125 for every failure of dsec's own, as wrong usage. Whoever reads
  * standard output and goes away ends a command with 141, as a shell tells of SIGPIPE.
  */
-import { readFileSync } from "node:fs";
 import { Command, Option } from "commander";
 import { DsecError } from "#core/errors.ts";
 import { parseCidr } from "#core/policy/address.ts";
@@ -108,17 +107,6 @@ export function onLostOutput(handle: (error: NodeJS.ErrnoException) => void): vo
 
 export function unwritable(what: string, cause: Error): DsecError {
   return new DsecError("OUTPUT_UNWRITABLE", `${what} cannot be written: ${cause.message}`, { cause });
-}
-
-/** The bytes of a file that was named to a command; `-` is standard input. */
-export function readGiven(option: string, path: string): Uint8Array {
-  try {
-    return readFileSync(path === "-" ? 0 : path);
-  } catch (cause) {
-    throw new DsecError("NOT_FOUND", `${option} ${path} cannot be read: ${(cause as Error).message}`, {
-      cause,
-    });
-  }
 }
 
 /** A whole number within bounds, as a commander argument parser. */

@@ -8,7 +8,8 @@ import type { Receipt, ReceiptClaims } from "#core/wire/calls.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
 import { publish } from "#trace/node/files.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
-import { type Command, examples, note, Option, printJson, readGiven, wholeNumber } from "./program.ts";
+import { readGivenJson } from "./given-file.ts";
+import { type Command, examples, note, Option, printJson, wholeNumber } from "./program.ts";
 import { type Column, duration, plainLine, printTable } from "./terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
@@ -97,7 +98,7 @@ async function observe(id: string, text: string, options: Common): Promise<void>
 }
 
 async function policy(id: string, file: string, options: Common): Promise<void> {
-  const given = parseJson(readGiven("policy", file), file === "-" ? "standard input" : file);
+  const given = await readGivenJson(file, "policy", "no policy is so long");
   await (await connect(options)).tasks.setPolicy(id, given as PolicyRequest);
   if (options.json) printJson(given);
   else note(`${id} is judged by this policy within a second`);

@@ -3,7 +3,7 @@
  * demo does with every result. Nothing is fetched.
  */
 import { createHash } from "node:crypto";
-import { closeSync, createReadStream, lstatSync, openSync, readdirSync, readSync, type Stats } from "node:fs";
+import { createReadStream, lstatSync, readdirSync, type Stats } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { decodeProtectedHeader } from "jose";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
@@ -13,6 +13,7 @@ import type { AttestationClaims } from "#core/wire/attestations.ts";
 import { type GivenFile, verifyBundle } from "#trace/attestation/bundle.ts";
 import { type Explanation, explainAttestation } from "#trace/attestation/explain.ts";
 import type { KeySource } from "#trace/attestation/verify.ts";
+import { readGivenFile } from "./given-file.ts";
 
 /** Names that an attestation and its keys have in a folder. */
 export const ATTESTATION_FILE = "attestation.jwt";
@@ -82,7 +83,7 @@ export async function verifyFolder(folder: string, trust: Trust): Promise<Verifi
     if (!isFile(token)) {
       throw new DsecError("ATTESTATION_NOT_FOUND", `${folder} holds no file ${ATTESTATION_FILE}`);
     }
-    jwt = readJwt(token);
+    jwt = await readJwt(token);
   } catch (error) {
     return refusal(folder, error);
   }
@@ -122,37 +123,18 @@ export function findJwksFile(path: string): string | undefined {
   }
 }
 
-export function readJwksFile(path: string): { keys: unknown[] } {
-  const value = parseJson(readBounded(path, LIMITS.jwksBytes), path);
+export async function readJwksFile(path: string): Promise<{ keys: unknown[] }> {
+  const value = parseJson(await readGivenFile(path, path, LIMITS.jwksBytes, "no JWKS is so long"), path);
   if (typeof value === "object" && value !== null && "keys" in value && Array.isArray(value.keys)) {
     return { keys: value.keys };
   }
   throw new DsecError("CONFIG_INVALID", `${path} is no JWKS: it has no "keys" list (RFC 7517 section 5)`);
 }
 
-export function readJwt(path: string): string {
-  return readBounded(path, LIMITS.jwtBytes).toString("latin1").trim();
-}
-
-/** By the bytes that come, not by a size that is told: a link or a pipe that a user names has none of its own. */
-function readBounded(path: string, maxBytes: number): Buffer {
+export async function readJwt(path: string): Promise<string> {
   // a trailing newline is a file's, not the token's
-  const content = Buffer.alloc(maxBytes + 3);
-  let size = 0;
-  try {
-    const file = openSync(path, "r");
-    try {
-      for (let read = -1; read !== 0 && size < content.length; size += read)
-        read = readSync(file, content, size, content.length - size, null);
-    } finally {
-      closeSync(file);
-    }
-  } catch (cause) {
-    throw unreadable(path, cause);
-  }
-  if (size === content.length)
-    throw new DsecError("BODY_TOO_LARGE", `${path} has more than the ${maxBytes} bytes that are read`);
-  return content.subarray(0, size);
+  const bytes = await readGivenFile(path, path, LIMITS.jwtBytes + 2, "no attestation is so long");
+  return Buffer.from(bytes).toString("latin1").trim();
 }
 
 /** Links are not followed: a folder from a stranger must not make us read elsewhere. */

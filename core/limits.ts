@@ -4,6 +4,8 @@ export const LIMITS = {
   requestBodyBytes: 1024 * 1024,
   /** One batch of live output: `eventsPerBatch` events of `eventDataBytes` in base64. */
   eventsBodyBytes: 48 * 1024 * 1024,
+  /** A file of JSON, whose indentation and escapes the request that is made of it has not. */
+  givenJsonBytes: 8 * 1024 * 1024,
   artifactBytes: 512 * 1024 * 1024,
   /** An upload of which nothing came for so long was left by a gateway that died. */
   uploadIdleMs: 3_600_000,

@@ -1,9 +1,9 @@
 import { DsecError } from "#core/errors.ts";
-import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { isFinal, TASK_STATES, type TaskState } from "#core/task.ts";
 import type { Task, TaskRequest } from "#core/wire/tasks.ts";
 import { type ConnectionOptions, connect } from "../connection.ts";
+import { readGivenJson } from "../given-file.ts";
 import { createOutputWriter } from "../output-writer.ts";
 import {
   type Command,
@@ -13,7 +13,6 @@ import {
   note,
   Option,
   printJson,
-  readGiven,
   usageError,
   wholeNumber,
 } from "../program.ts";
@@ -93,7 +92,7 @@ async function submit(
   if (options.spec !== undefined) refuseBeside(command);
   const client = await connect(options);
   const request =
-    options.spec === undefined ? await taskRequest(client, words, options) : readSpec(options.spec);
+    options.spec === undefined ? await taskRequest(client, words, options) : await readSpec(options.spec);
   let task = await client.tasks.submit(
     request,
     options.idempotencyKey === undefined ? {} : { idempotencyKey: options.idempotencyKey },
@@ -205,9 +204,10 @@ function refuseBeside(command: Command): void {
   throw usageError(`--spec is the whole task: write ${names} into the file`);
 }
 
-function readSpec(path: string): TaskRequest {
+async function readSpec(path: string): Promise<TaskRequest> {
+  const way = "name content by its artifact among the inputs (PUT /v1/artifacts)";
   // the gateway judges the members: it knows its own version of the schema
-  return parseJson(readGiven("--spec", path), path === "-" ? "standard input" : path) as TaskRequest;
+  return (await readGivenJson(path, "--spec", way)) as TaskRequest;
 }
 
 /** A task for people: one fact a line. */

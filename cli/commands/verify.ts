@@ -119,11 +119,11 @@ async function verifyPath(target: string, options: Options): Promise<Verified> {
   if (folders?.length === 0) {
     throw new DsecError("NOT_FOUND", `${target} holds no ${ATTESTATION_FILE}, nor do the folders in it`);
   }
-  const { jwks, keys } = keysFor(options.jwks, target);
+  const { jwks, keys } = await keysFor(options.jwks, target);
   const trust = { ...choice(options), jwks };
   const attested =
     folders === undefined
-      ? [await verify(target, { jwt: readJwt(target), files: [] }, trust)]
+      ? [await verify(target, { jwt: await readJwt(target), files: [] }, trust)]
       : await Promise.all(folders.map((folder) => verifyFolder(folder, trust)));
   return { keys, attested };
 }
@@ -144,7 +144,7 @@ async function verifyTask({ id: taskId, origin }: NamedTask, options: Options): 
       `task ${taskId} is ${task.state} and has no attestation yet`,
     );
   }
-  const found = keysFor(options.jwks ?? `${client.gateway}/.well-known/jwks.json`, null);
+  const found = await keysFor(options.jwks ?? `${client.gateway}/.well-known/jwks.json`, null);
   // whoever made up a URL names with it where the keys are, too
   const keys = { ...found.keys, came_along: origin !== null && options.jwks === undefined };
   const files: GivenFile[] = [];
@@ -181,7 +181,10 @@ function choice({ issuer, nonce }: Options): Omit<Trust, "jwks"> {
 }
 
 /** @param target the file or folder that is verified; null where a gateway holds it */
-function keysFor(given: string | undefined, target: string | null): { jwks: KeySource; keys: Keys } {
+async function keysFor(
+  given: string | undefined,
+  target: string | null,
+): Promise<{ jwks: KeySource; keys: Keys }> {
   if (given !== undefined && /^https?:\/\//.test(given)) {
     note(`keys: ${plainLine(given)}`);
     const jwks = createJwksCache({
@@ -199,7 +202,7 @@ function keysFor(given: string | undefined, target: string | null): { jwks: KeyS
     );
   }
   if (given === undefined) note(`keys: ${plainLine(path)}`);
-  const jwks = readJwksFile(path);
+  const jwks = await readJwksFile(path);
   const cameAlong = given === undefined || (target !== null && isWithin(path, target));
   return { jwks, keys: { source: path, came_along: cameAlong } };
 }

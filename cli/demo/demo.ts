@@ -50,7 +50,7 @@ export async function runDemo(options: {
   for (const { demo, task, nonce } of finished) {
     const taskFolder = join(folder, demo.name);
     await saveResult(client, task, taskFolder, { withKeys: false });
-    const jwks = readJwksFile(join(folder, JWKS_FILE));
+    const jwks = await readJwksFile(join(folder, JWKS_FILE));
     const verification = await verifyFolder(taskFolder, { jwks, issuer, nonce });
     results.push({ name: demo.name, task, verification, asExpected: isAsExpected(demo, task, verification) });
   }
