@@ -22,6 +22,7 @@ export async function verifyTrace(path: string, results: Verification[]): Promis
       return {
         ...{ state: "refused", target: own.target, code: "DIGEST_MISMATCH" },
         message: `${path}: ${difference}`,
+        judged: own.judged,
       };
     }
     const proven = `${path} is, byte for byte, the trace of this attempt: ${trace.count} events, whose chain ends with ${trace.chain_head}.`;

@@ -10,7 +10,13 @@ import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { digestOf, parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { AttestationClaims } from "#core/wire/attestations.ts";
-import { type GivenFile, verifyBundle } from "#trace/attestation/bundle.ts";
+import {
+  FilesRefused,
+  type GivenFile,
+  type JudgedFile,
+  type UnreadFile,
+  verifyBundle,
+} from "#trace/attestation/bundle.ts";
 import { type Explanation, explainAttestation } from "#trace/attestation/explain.ts";
 import type { KeySource } from "#trace/attestation/verify.ts";
 import { readGivenFile } from "./given-file.ts";
@@ -26,8 +32,17 @@ export type Verification =
       claims: AttestationClaims;
       explanation: Explanation;
       files: string[];
+      /** Every file that was compared with it. */
+      judged: JudgedFile[];
     }
-  | { state: "refused"; target: string; code: ErrorCode; message: string };
+  | {
+      state: "refused";
+      target: string;
+      code: ErrorCode;
+      message: string;
+      /** Every file that was compared with it: none where the attestation itself is refused. */
+      judged: JudgedFile[];
+    };
 
 export type Trust = {
   jwks: KeySource;
@@ -39,7 +54,7 @@ export type Trust = {
 /** An attestation and the files to compare with it; a refusal is a result, not an exception. */
 export async function verify(
   target: string,
-  bundle: { jwt: string; files: GivenFile[] },
+  bundle: { jwt: string; files: (GivenFile | UnreadFile)[] },
   trust: Trust,
 ): Promise<Verification> {
   try {
@@ -51,18 +66,22 @@ export async function verify(
       matched,
       notGiven,
     });
-    return { state: "verified", target, claims, explanation, files: matched.map(({ path }) => path) };
+    const files = matched.map(({ path }) => path);
+    const judged = files.map((path): JudgedFile => ({ path, state: "as_attested" }));
+    return { state: "verified", target, claims, explanation, files, judged };
   } catch (error) {
     return refusal(target, error);
   }
 }
 
 function refusal(target: string, error: unknown): Verification {
+  const judged = error instanceof FilesRefused ? error.judged : [];
   if (error instanceof DsecError) {
-    return { state: "refused", target, code: error.code, message: error.message };
+    return { state: "refused", target, code: error.code, message: error.message, judged };
   }
   if (isFileError(error)) {
-    return { state: "refused", target, code: "NOT_FOUND", message: `it cannot be read: ${error.message}` };
+    const message = `it cannot be read: ${error.message}`;
+    return { state: "refused", target, code: "NOT_FOUND", message, judged };
   }
   throw error;
 }
@@ -75,12 +94,14 @@ function refusal(target: string, error: unknown): Verification {
 export async function verifyFolder(folder: string, trust: Trust): Promise<Verification> {
   const own = [ATTESTATION_FILE, JWKS_FILE].map((name) => join(folder, name));
   const token = join(folder, ATTESTATION_FILE);
-  const files: GivenFile[] = [];
+  const files: (GivenFile | UnreadFile)[] = [];
   let jwt: string;
   try {
-    for (const path of regularFiles(folder))
-      if (!own.includes(path)) files.push(await givenFile(folder, path));
+    for (const path of filesIn(folder))
+      if (!own.includes(path) || !isFile(path)) files.push(await givenFile(folder, path));
     if (!isFile(token)) {
+      const unread = files.find(({ path }) => path === ATTESTATION_FILE);
+      if (unread !== undefined && "refusal" in unread) throw unread.refusal;
       throw new DsecError("ATTESTATION_NOT_FOUND", `${folder} holds no file ${ATTESTATION_FILE}`);
     }
     jwt = await readJwt(token);
@@ -137,17 +158,16 @@ export async function readJwt(path: string): Promise<string> {
   return Buffer.from(bytes).toString("latin1").trim();
 }
 
-/** Links are not followed: a folder from a stranger must not make us read elsewhere. */
-function regularFiles(folder: string): string[] {
+/** Whatever is in the folder and below that is no folder. */
+function filesIn(folder: string): string[] {
   const kind = lstatSync(folder);
   if (kind.isSymbolicLink()) throw noOutput(folder, "a link");
   if (!kind.isDirectory()) throw new DsecError("ATTESTATION_NOT_FOUND", `${folder} is attested by nothing`);
   const paths: string[] = [];
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) paths.push(...regularFiles(path));
-    else if (entry.isFile()) paths.push(path);
-    else throw noOutput(path, entry.isSymbolicLink() ? "a link" : "no regular file");
+    if (entry.isDirectory()) paths.push(...filesIn(path));
+    else paths.push(path);
     if (paths.length > 2 * LIMITS.outputFiles) {
       throw new DsecError("INVALID_REQUEST", `${folder} holds more files than an attestation can name`);
     }
@@ -162,14 +182,24 @@ function noOutput(path: string, what: string): DsecError {
   );
 }
 
-async function givenFile(folder: string, path: string): Promise<GivenFile> {
+/** Links are not followed: a folder from a stranger must not make us read elsewhere. */
+async function givenFile(folder: string, path: string): Promise<GivenFile | UnreadFile> {
+  const named = relative(folder, path);
+  const entry = entryAt(path);
+  if (entry?.isFile() === false) {
+    return { path: named, refusal: noOutput(path, entry.isSymbolicLink() ? "a link" : "no regular file") };
+  }
   const hash = createHash("sha256");
   let size = 0;
-  for await (const chunk of createReadStream(path)) {
-    hash.update(chunk);
-    size += chunk.length;
+  try {
+    for await (const chunk of createReadStream(path)) {
+      hash.update(chunk);
+      size += chunk.length;
+    }
+  } catch (cause) {
+    return { path: named, refusal: unreadable(path, cause) };
   }
-  return { path: relative(folder, path), digest: digestOf(hash.digest()), size };
+  return { path: named, digest: digestOf(hash.digest()), size };
 }
 
 /** What is there itself, not what a link leads to; undefined where nothing is. */

@@ -2,7 +2,9 @@ import { realpathSync } from "node:fs";
 import { sep } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { sha256 } from "#core/json.ts";
-import type { GivenFile } from "#trace/attestation/bundle.ts";
+import type { Output } from "#core/wire/tasks.ts";
+import type { Client } from "#sdk/client.ts";
+import type { GivenFile, UnreadFile } from "#trace/attestation/bundle.ts";
 import { createJwksCache } from "#trace/attestation/jwks-cache.ts";
 import type { KeySource } from "#trace/attestation/verify.ts";
 import { connect, connectToOrigin } from "../connection.ts";
@@ -80,9 +82,9 @@ export function define(command: Command): void {
     "after",
     `\nFiles and folders are verified offline: nothing is fetched unless --jwks is a URL. In a folder, every file
 beside ${ATTESTATION_FILE} must be an attested output, or everything beside ${JWKS_FILE} a folder with an attestation; a
-link is refused. Keys that came with the result, or from the gateway that its URL names, do not prove who signed it, which
-is then said. A URL's gateway must be the one that --gateway names, or that serves the data folder. The exit code is 0
-only if everything verifies.`,
+link is refused. Every file is judged, and each that is not as attested is named. Keys that came with the result, or
+from the gateway that its URL names, do not prove who signed it, which is then said. A URL's gateway must be the one that
+--gateway names, or that serves the data folder. The exit code is 0 only if everything verifies.`,
   );
 }
 
@@ -147,11 +149,8 @@ async function verifyTask({ id: taskId, origin }: NamedTask, options: Options): 
   const found = await keysFor(options.jwks ?? `${client.gateway}/.well-known/jwks.json`, null);
   // whoever made up a URL names with it where the keys are, too
   const keys = { ...found.keys, came_along: origin !== null && options.jwks === undefined };
-  const files: GivenFile[] = [];
-  for (const output of task.result?.outputs ?? []) {
-    const bytes = await client.tasks.output(taskId, output);
-    files.push({ path: output.path, digest: await sha256(bytes), size: bytes.length });
-  }
+  const files: (GivenFile | UnreadFile)[] = [];
+  for (const output of task.result?.outputs ?? []) files.push(await outputOf(client, taskId, output));
   const attested = await Promise.all(
     attestations.map(async ({ id, jwt }) => {
       const bundle = { jwt, files: id === task.attestation_id ? files : [] };
@@ -163,9 +162,22 @@ async function verifyTask({ id: taskId, origin }: NamedTask, options: Options): 
     attested.push({
       ...{ state: "refused", target: taskId, code: "ATTESTATION_NOT_FOUND" },
       message: `it has a result, and none of the attestations that ${client.gateway} gives is named as the one of that`,
+      judged: [],
     });
   }
   return { keys, attested };
+}
+
+async function outputOf(client: Client, taskId: string, output: Output): Promise<GivenFile | UnreadFile> {
+  try {
+    const bytes = await client.tasks.output(taskId, output);
+    return { path: output.path, digest: await sha256(bytes), size: bytes.length };
+  } catch (error) {
+    // what a gateway says of one output is no reason to leave the others unjudged; that none answers is
+    const isOfOutput = error instanceof DsecError && /^(DIGEST_MISMATCH|OUTPUT_NOT_FOUND)$/.test(error.code);
+    if (!isOfOutput) throw error;
+    return { path: output.path, refusal: error };
+  }
 }
 
 function ofTask(result: Verification, taskId: string, attestationId: string): Verification {
@@ -173,7 +185,7 @@ function ofTask(result: Verification, taskId: string, attestationId: string): Ve
   const { sub, jti } = result.claims;
   if (sub === taskId && jti === attestationId) return result;
   const message = `the gateway gives as this one attestation ${jti} of ${sub}`;
-  return { state: "refused", target: result.target, code: "ATTESTATION_INVALID", message };
+  return { state: "refused", target: result.target, code: "ATTESTATION_INVALID", message, judged: [] };
 }
 
 function choice({ issuer, nonce }: Options): Omit<Trust, "jwks"> {
@@ -218,7 +230,7 @@ function report(results: Verification[], keys: Keys, explain: boolean): string {
     if (result.state === "refused") {
       lines.push(
         `${paint("red", "✗ refused ")} ${plainLine(result.target)}`,
-        `    ${result.code}: ${plainLine(result.message)}`,
+        ...reasons(result).map((reason) => `    ${plainLine(reason)}`),
       );
       continue;
     }
@@ -241,6 +253,18 @@ function report(results: Verification[], keys: Keys, explain: boolean): string {
   if (!explain && verified > 0)
     lines.push(paint("dim", "--explain says of each what it proves and what it does not"));
   return `${lines.join("\n")}\n`;
+}
+
+/** Why a result is refused, which may be because of some of its files: each of those by itself. */
+function reasons({ code, message, judged }: Verification & { state: "refused" }): string[] {
+  const refused = judged.filter((file) => file.state === "refused");
+  if (refused.length === 0) return [`${code}: ${message}`];
+  const same = judged.filter(({ state }) => state === "as_attested").map(({ path }) => path);
+  return [
+    `${code}: ${refused.length} of ${judged.length} files are not as attested`,
+    ...refused.map((file) => file.message),
+    ...(same.length === 0 ? [] : [`as attested: ${same.join(", ")}`]),
+  ];
 }
 
 /** One bullet, wrapped to the terminal. */

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { newId } from "#core/ids.ts";
+import { sha256 } from "#core/json.ts";
 import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
 import {
   type Client,
@@ -43,11 +44,15 @@ afterEach(() => {
 });
 
 /** A task that left `output.json` with this content. */
-async function finished(content: string): Promise<string> {
+function finished(content: string): Promise<string> {
+  return finishedWith({ "/work/output.json": content });
+}
+
+async function finishedWith(files: Record<string, string>): Promise<string> {
   const { id } = await client.submit({ outputs: ["*.json"] });
   const [lease] = await executor.acquire();
   await executor.start(lease!);
-  await executor.finish(lease!, { files: { "/work/output.json": content } });
+  await executor.finish(lease!, { files });
   return id;
 }
 
@@ -59,8 +64,7 @@ async function hostileFront(change: (path: string, body: string) => string = (_,
     if (authorization !== "") shown.push(authorization);
     const answer = await fetch(server.url + request.url, { headers: { authorization } });
     response.writeHead(answer.status, { "content-type": answer.headers.get("content-type") ?? "" });
-    if (request.url!.includes("/outputs/")) response.end(new Uint8Array(await answer.arrayBuffer()));
-    else response.end(change(request.url!, await answer.text()));
+    response.end(change(request.url!, await answer.text()));
   });
   fronts.push(front);
   await new Promise<void>((resolve) => front.listen(0, "127.0.0.1", resolve));
@@ -158,6 +162,28 @@ test("a result that no attestation is named for is refused, for its outputs woul
   expect(results).toMatchObject([
     { state: "verified" },
     { state: "refused", target: id, code: "ATTESTATION_NOT_FOUND" },
+  ]);
+  expect(code).toBe(1);
+});
+
+test("each output is judged, though those before it were changed or are gone", async () => {
+  const id = await finishedWith({ "/work/a.json": "[1]", "/work/b.json": "[2]", "/work/c.json": "[3]" });
+  const front = await hostileFront((path, body) => (path.includes("a.json") ? "[9]" : body));
+  const { blobs } = gateway.ports;
+  const { get } = blobs;
+  const gone = await sha256("[2]");
+  blobs.get = async (digest) => (digest === gone ? null : get(digest));
+  const { code, results } = await verified([id, "--jwks", jwks], front.url);
+  expect(results).toMatchObject([
+    {
+      ...{ state: "refused", target: expect.stringContaining(id), code: "DIGEST_MISMATCH" },
+      message: expect.stringMatching(/a\.json.*b\.json/),
+      judged: [
+        { path: "/work/a.json", state: "refused", code: "DIGEST_MISMATCH" },
+        { path: "/work/b.json", state: "refused", code: "OUTPUT_NOT_FOUND" },
+        { path: "/work/c.json", state: "as_attested" },
+      ],
+    },
   ]);
   expect(code).toBe(1);
 });

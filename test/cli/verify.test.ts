@@ -53,7 +53,12 @@ function changed(name: string, change: (folder: string) => void): string {
   return copy;
 }
 
-function firstOf(ended: Ended): { state: string; code?: string; files?: string[] } {
+function firstOf(ended: Ended): {
+  state: string;
+  code?: string;
+  files?: string[];
+  judged?: { path: string; state: string }[];
+} {
   return JSON.parse(ended.stdout.toString())[0];
 }
 
@@ -126,6 +131,24 @@ test("whatever is wrong is refused by its code, with exit code 1", async () => {
     expect(firstOf(ended), what).toMatchObject({ state: "refused", code });
     expect(ended.code, what).toBe(1);
   }
+});
+
+test("every file of a result is judged and told of, changed or not", async () => {
+  const touched = changed("touched", (at) => {
+    for (const name of ["stdout", "stderr"]) writeFileSync(join(at, name), "changed");
+    for (const name of ["1.txt", "2.txt", "3.txt"]) writeFileSync(join(at, name), "added");
+    symlinkSync("/etc/passwd", join(at, "0.link"));
+  });
+  const json = await dsec(["verify", touched, "--json"]);
+  expect(firstOf(json)).toMatchObject({ state: "refused", code: "DIGEST_MISMATCH" });
+  const judged = firstOf(json).judged!.map(({ path, state }) => [path, state]);
+  const refused = ["0.link", "1.txt", "2.txt", "3.txt", "stderr", "stdout"];
+  expect(judged.filter(([, state]) => state === "refused").map(([path]) => path)).toEqual(refused);
+  expect(judged).toContainEqual(["output-0.json", "as_attested"]);
+  const told = await dsec(["verify", touched]);
+  for (const name of refused) expect(told.stdout.toString()).toMatch(new RegExp(`^    .*${name}\\b`, "m"));
+  expect(told.stdout.toString()).toMatch(/^ {4}as attested: .*output-0\.json/m);
+  expect([json.code, told.code]).toEqual([1, 1]);
 });
 
 test("one bad result among good ones fails the whole", async () => {
