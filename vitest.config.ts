@@ -31,7 +31,7 @@ export default defineConfig({
         test: {
           ...common,
           name: "unit",
-          include: ["test/{core,trace,gateway,sdk,cli,tidy}/**/*.test.ts"],
+          include: ["test/{core,trace,gateway,sdk,cli,bench,tidy}/**/*.test.ts"],
           globalSetup: [databaseTemplate],
         },
       },

@@ -5,10 +5,13 @@
  */
 import { execFileSync } from "node:child_process";
 import { generateKeyPairSync, type KeyObject } from "node:crypto";
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Options } from "#bench/main.ts";
 import { closedLoop, median } from "#bench/support/figures.ts";
+import { checkpoint } from "#bench/support/interrupt.ts";
 import { nodeCrypto } from "#gateway/node/crypto-engine.ts";
 import { createFileSigner } from "#gateway/node/file-signer.ts";
 import { openPkcs11Token } from "#gateway/node/pkcs11-signer.ts";
@@ -24,46 +27,46 @@ const ATTEMPTS = 500;
 const ROUNDS = 9;
 const CALLERS = 16;
 
-export async function run(say: (line: string) => void): Promise<Record<string, unknown>> {
+export async function run(
+  say: (line: string) => void,
+  { signal }: Options,
+): Promise<Record<string, unknown>> {
   say(`making the evidence of ${ATTEMPTS} attempts by 8 executors`);
   const requests = await makeRequests();
-  const hsm = await openSoftHsm();
-  try {
-    const signers: [string, Signer][] = [
-      ["per_s", fileSigner(generateKeyPairSync("ed25519"))],
-      ["per_s_webcrypto", await generateWebCryptoSigner("EdDSA")],
-      ["per_s_file_es256", fileSigner(generateKeyPairSync("ec", { namedCurve: "P-256" }))],
-      ...(hsm ? [["per_s_hsm", hsm.signer] as [string, Signer]] : []),
-    ];
-    const works: [string, () => Promise<unknown>][] = signers.map(([name, signer]) => {
-      const keys = createKeyRing({ current: signer });
-      return [name, () => issueEach(requests, keys)];
-    });
-    works.push(["verified_per_s", await verifying(requests, signers[0]![1])]);
+  await using hsm = await openSoftHsm();
+  const signers: [string, Signer][] = [
+    ["per_s", fileSigner(generateKeyPairSync("ed25519"))],
+    ["per_s_webcrypto", await generateWebCryptoSigner("EdDSA")],
+    ["per_s_file_es256", fileSigner(generateKeyPairSync("ec", { namedCurve: "P-256" }))],
+    ...(hsm ? [["per_s_hsm", hsm.signer] as [string, Signer]] : []),
+  ];
+  const works: [string, () => Promise<unknown>][] = signers.map(([name, signer]) => {
+    const keys = createKeyRing({ current: signer });
+    return [name, () => issueEach(requests, keys)];
+  });
+  works.push(["verified_per_s", await verifying(requests, signers[0]![1])]);
 
-    // in turns, so that what else the machine does meets all of them
-    const rates = new Map(works.map(([name]): [string, number[]] => [name, []]));
-    for (let round = 0; round <= ROUNDS; round++) {
-      for (const [name, work] of works) {
-        const perS = requests.length / (await cpuSecondsOf(work));
-        // the first round warms up
-        if (round > 0) rates.get(name)!.push(perS);
-      }
+  // in turns, so that what else the machine does meets all of them
+  const rates = new Map(works.map(([name]): [string, number[]] => [name, []]));
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [name, work] of works) {
+      await checkpoint(signal);
+      const perS = requests.length / (await cpuSecondsOf(work));
+      // the first round warms up
+      if (round > 0) rates.get(name)!.push(perS);
     }
-    const figures = Object.fromEntries(
-      [...rates].map(([name, samples]) => [name, Math.round(median(samples))]),
-    );
-    for (const [name, perS] of Object.entries(figures)) say(`${name}: ${perS}`);
-    // a figure that is missing must not look like one
-    return {
-      per_s_hsm: null,
-      ...figures,
-      evidence_bytes: requests[0]!.evidence.length,
-      n: ATTEMPTS * ROUNDS,
-    };
-  } finally {
-    hsm?.close();
   }
+  const figures = Object.fromEntries(
+    [...rates].map(([name, samples]) => [name, Math.round(median(samples))]),
+  );
+  for (const [name, perS] of Object.entries(figures)) say(`${name}: ${perS}`);
+  // a figure that is missing must not look like one
+  return {
+    per_s_hsm: null,
+    ...figures,
+    evidence_bytes: requests[0]!.evidence.length,
+    n: ATTEMPTS * ROUNDS,
+  };
 }
 
 function fileSigner({ privateKey }: { privateKey: KeyObject }): Signer {
@@ -112,21 +115,19 @@ async function cpuSecondsOf(work: () => Promise<unknown>): Promise<number> {
 }
 
 /** A fresh token of its own in a temporary folder; null where the machine has no SoftHSM2. */
-async function openSoftHsm(): Promise<{ signer: Signer; close(): void } | null> {
+async function openSoftHsm(): Promise<({ signer: Signer } & AsyncDisposable) | null> {
   const library = "/usr/lib/softhsm/libsofthsm2.so";
   if (!existsSync(library)) return null;
-  const folder = mkdtempSync(join(tmpdir(), "dsec-softhsm-"));
-  mkdirSync(join(folder, "tokens"));
-  process.env.SOFTHSM2_CONF = join(folder, "softhsm2.conf");
-  writeFileSync(process.env.SOFTHSM2_CONF, `directories.tokendir = ${join(folder, "tokens")}\n`);
+  await using opened = new AsyncDisposableStack();
+  const { path } = opened.use(await mkdtempDisposable(join(tmpdir(), "dsec-softhsm-")));
+  mkdirSync(join(path, "tokens"));
+  process.env.SOFTHSM2_CONF = join(path, "softhsm2.conf");
+  writeFileSync(process.env.SOFTHSM2_CONF, `directories.tokendir = ${join(path, "tokens")}\n`);
   const pins = ["--so-pin", "5829-so-pin", "--pin", "7391-user-pin"];
   execFileSync("softhsm2-util", ["--init-token", "--free", "--label", "bench", ...pins]);
   const token = await openPkcs11Token({ library, token: "bench", pin: "7391-user-pin" });
-  return {
-    signer: await token.signer({ label: "bench", alg: "EdDSA", create: true }),
-    close() {
-      token.close();
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
+  opened.defer(() => token.close());
+  const signer = await token.signer({ label: "bench", alg: "EdDSA", create: true });
+  const held = opened.move();
+  return { signer, [Symbol.asyncDispose]: () => held.disposeAsync() };
 }

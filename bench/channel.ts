@@ -7,8 +7,8 @@
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Options } from "#bench/main.ts";
 import { median, percentile } from "#bench/support/figures.ts";
-import { interruptible } from "#bench/support/interrupt.ts";
 import { buildLoad } from "#bench/support/load.ts";
 import { benchSystem } from "#bench/support/system.ts";
 import { createClient } from "#sdk/client.ts";
@@ -35,17 +35,9 @@ const CONNECTIONS = 16;
 const OPERATIONS = 30_000;
 const ROUNDS = 3;
 
-export function run(
+export async function run(
   say: (line: string) => void,
-  { quick }: { quick: boolean },
-): Promise<Record<string, unknown>> {
-  return interruptible((signal) => measure(say, quick, signal));
-}
-
-async function measure(
-  say: (line: string) => void,
-  quick: boolean,
-  signal: AbortSignal,
+  { quick, signal }: Options,
 ): Promise<Record<string, unknown>> {
   const [starts, operations] = quick ? [STARTS / 5, OPERATIONS / 5] : [STARTS, OPERATIONS];
   await using folder = await mkdtempDisposable(join(tmpdir(), "dsec-bench-channel-"));

@@ -3,6 +3,8 @@
  * time of the process, so that other load on the machine changes little.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Options } from "#bench/main.ts";
+import { checkpoint } from "#bench/support/interrupt.ts";
 import { SandboxCpu } from "#executor/trace/sandbox-cpu.ts";
 import { plan, testLauncher } from "#test/native/sandboxes.ts";
 import { CHAT, delta, logprob, sse } from "#test/trace/completions/answers.ts";
@@ -13,7 +15,7 @@ const CHUNKS = 200;
 
 export async function run(
   say: (line: string) => void,
-  { quick }: { quick: boolean },
+  { quick, signal }: Options,
 ): Promise<Record<string, unknown>> {
   const rounds = quick ? 2_000 : 20_000;
   const top: [string, number][] = [
@@ -39,11 +41,11 @@ export async function run(
     };
   };
   const figures = {
-    chunk_us: each(rounds / CHUNKS, reads(plain.repeat(CHUNKS))) / CHUNKS,
-    chunk_top_us: each(rounds / CHUNKS, reads(withTop.repeat(CHUNKS))) / CHUNKS,
-    whole_us: each(rounds, reads(JSON.stringify(CHAT))),
-    other_us: each(rounds, reads(other)),
-    cpu_us: await readingCpu(rounds),
+    chunk_us: (await each(rounds / CHUNKS, reads(plain.repeat(CHUNKS)), signal)) / CHUNKS,
+    chunk_top_us: (await each(rounds / CHUNKS, reads(withTop.repeat(CHUNKS)), signal)) / CHUNKS,
+    whole_us: await each(rounds, reads(JSON.stringify(CHAT)), signal),
+    other_us: await each(rounds, reads(other), signal),
+    cpu_us: await readingCpu(rounds, signal),
   };
   const rounded = Object.fromEntries(
     Object.entries(figures).map(([name, us]) => [name, Number(us.toFixed(1))]),
@@ -59,14 +61,14 @@ export async function run(
 /** init, the shell and two programs */
 const THREADS = 4;
 
-async function readingCpu(rounds: number): Promise<number> {
+async function readingCpu(rounds: number, signal: AbortSignal): Promise<number> {
   await using native = await testLauncher();
   const sandbox = await native.launcher.launch(plan(["sh", "-c", "sleep 60 & sleep 60; true"]));
   await sleep(200);
   const cpu = SandboxCpu.open(sandbox.pid);
   if (cpu === null) throw new Error("this host tells nothing of its sandboxes' processors");
   try {
-    return each(rounds, () => cpu.look());
+    return await each(rounds, () => cpu.look(), signal);
   } finally {
     cpu.close();
     sandbox.kill();
@@ -75,7 +77,8 @@ async function readingCpu(rounds: number): Promise<number> {
 }
 
 /** Microseconds of CPU time that one call takes. */
-function each(times: number, work: () => void): number {
+async function each(times: number, work: () => void, signal: AbortSignal): Promise<number> {
+  await checkpoint(signal);
   for (let time = 0; time < times / 5; time++) work();
   const before = process.cpuUsage();
   for (let time = 0; time < times; time++) work();

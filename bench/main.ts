@@ -1,15 +1,18 @@
 /** `npm run bench -- NAME [--json] [--quick]`: runs bench/NAME.ts. The last line of the output is one JSON object. */
 import { readdirSync } from "node:fs";
+import { interruptible } from "#bench/support/interrupt.ts";
 import { machine } from "#bench/support/machine.ts";
 
 /** What a benchmark module exports. Figures are rates and milliseconds, named with their unit. */
 export type Benchmark = {
   /**
    * Says on `say` what it does and how it goes; the figures it returns become the JSON line.
-   * @param options quick: fewer rounds where the benchmark can do with them, for trying a change
+   * @param options quick: fewer rounds where the benchmark can do with them, for trying a change; signal: aborts on Ctrl-C,
+   * upon which it rejects at its next checkpoint, and has left nothing behind
    */
-  run(say: (line: string) => void, options: { quick: boolean }): Promise<Record<string, unknown>>;
+  run(say: (line: string) => void, options: Options): Promise<Record<string, unknown>>;
 };
+export type Options = { quick: boolean; signal: AbortSignal };
 
 const [name, ...flags] = process.argv.slice(2);
 const names = readdirSync(import.meta.dirname)
@@ -33,7 +36,8 @@ if (
 
 const quiet = flags.includes("--json");
 const benchmark = (await import(`./${name}.ts`)) as Benchmark;
-const figures = await benchmark.run((line) => quiet || console.log(line), {
-  quick: flags.includes("--quick"),
-});
+const quick = flags.includes("--quick");
+const figures = await interruptible((signal) =>
+  benchmark.run((line) => quiet || console.log(line), { quick, signal }),
+);
 console.log(JSON.stringify({ ...figures, machine: machine() }));

@@ -3,10 +3,12 @@
  * 32 tasks, one caller each, values of 50 bytes under 500 keys. A mixed operation is a read or a write, in turn. What
  * the socket adds is measured by the channel's benchmark.
  */
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Options } from "#bench/main.ts";
 import { closedLoop, median } from "#bench/support/figures.ts";
+import { checkpoint } from "#bench/support/interrupt.ts";
 import type { TaskId } from "#core/ids.ts";
 import { createMemory, type MemoryView } from "#executor/memory/memory.ts";
 import { connectRedisMemoryStore } from "#executor/memory/redis-store.ts";
@@ -26,25 +28,25 @@ const KINDS = {
   mixed: (view: MemoryView, n: number) => (n % 2 === 0 ? put(view, n) : get(view, n)),
 };
 
-export async function run(say: (line: string) => void): Promise<Record<string, unknown>> {
-  const folder = await mkdtemp(join(tmpdir(), "dsec-bench-memory-"));
-  const database = new SqliteDatabase(join(folder, "memory.db"));
+export async function run(
+  say: (line: string) => void,
+  { signal }: Options,
+): Promise<Record<string, unknown>> {
+  await using opened = new AsyncDisposableStack();
+  const folder = opened.use(await mkdtempDisposable(join(tmpdir(), "dsec-bench-memory-")));
+  const database = new SqliteDatabase(join(folder.path, "memory.db"));
+  opened.defer(() => database.close());
   const redis = await startRedis();
+  opened.defer(() => redis.stop());
   const redisStore = await connectRedisMemoryStore({ url: redis.url });
-  try {
-    return {
-      sqlite: await measure("SQLite", createSqliteMemoryStore(database), say),
-      redis: await measure("Redis", redisStore, say),
-    };
-  } finally {
-    await redisStore.close();
-    await redis.stop();
-    database.close();
-    await rm(folder, { recursive: true });
-  }
+  opened.defer(() => redisStore.close());
+  return {
+    sqlite: await measure("SQLite", createSqliteMemoryStore(database), say, signal),
+    redis: await measure("Redis", redisStore, say, signal),
+  };
 }
 
-async function measure(name: string, store: MemoryStore, say: (line: string) => void) {
+async function measure(name: string, store: MemoryStore, say: (line: string) => void, signal: AbortSignal) {
   let events = 0;
   const memory = createMemory({ store, onEvent: () => events++ });
   const views = Array.from({ length: TASKS }, (_, at) =>
@@ -57,6 +59,7 @@ async function measure(name: string, store: MemoryStore, say: (line: string) => 
     const rates: number[] = [];
     const cpuUs: number[] = [];
     for (let round = 0; round <= ROUNDS; round++) {
+      await checkpoint(signal);
       let n = 0;
       const before = process.cpuUsage();
       const seconds = await closedLoop(TASKS, OPERATIONS, (caller) => operation(views[caller]!, n++));

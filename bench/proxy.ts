@@ -17,10 +17,10 @@
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Options } from "#bench/main.ts";
 import { type Agents, openWays, WAYS, type Ways } from "#bench/support/call-ways.ts";
 import { cpuMs } from "#bench/support/cpu.ts";
 import { percentile, recordOf } from "#bench/support/figures.ts";
-import { interruptible } from "#bench/support/interrupt.ts";
 import { compilePolicy, loadPolicy } from "#core/policy/compile.ts";
 import { decide } from "#core/policy/decide.ts";
 
@@ -41,29 +41,27 @@ type WayName = (typeof WAYS)[number];
 type Sample = { us: number[]; seconds: number; made: number; cpuMs: number };
 type Samples = Record<LoadName, Record<WayName, Sample>>;
 
-export function run(
+export async function run(
   say: (line: string) => void,
-  { quick }: { quick: boolean },
+  { quick, signal }: Options,
 ): Promise<Record<string, unknown>> {
-  return interruptible(async (signal) => {
-    await using folder = await mkdtempDisposable(join(tmpdir(), "dsec-bench-proxy-"));
-    await using ways = await openWays(folder.path, signal);
-    const rounds = quick ? 1 : 4;
-    const samples = await measure(ways, rounds, say);
-    const policyUs = policyDecisionUs();
-    say(`a decision over ${RULES} rules: ${policyUs} µs`);
-    return {
-      ...addedBy("dsec", samples, ""),
-      ...addedBy("empty", samples, "empty_"),
-      ...addedBy("floor", samples, "floor_"),
-      ratio_empty_p50: ratio(samples, "empty", 0.5),
-      ratio_empty_p99: ratio(samples, "empty", 0.99),
-      ratio_floor_p50: ratio(samples, "floor", 0.5),
-      ratio_floor_p99: ratio(samples, "floor", 0.99),
-      policy_us: policyUs,
-      n: LOADS.paced.calls * rounds,
-    };
-  });
+  await using folder = await mkdtempDisposable(join(tmpdir(), "dsec-bench-proxy-"));
+  await using ways = await openWays(folder.path, signal);
+  const rounds = quick ? 1 : 4;
+  const samples = await measure(ways, rounds, say);
+  const policyUs = policyDecisionUs();
+  say(`a decision over ${RULES} rules: ${policyUs} µs`);
+  return {
+    ...addedBy("dsec", samples, ""),
+    ...addedBy("empty", samples, "empty_"),
+    ...addedBy("floor", samples, "floor_"),
+    ratio_empty_p50: ratio(samples, "empty", 0.5),
+    ratio_empty_p99: ratio(samples, "empty", 0.99),
+    ratio_floor_p50: ratio(samples, "floor", 0.5),
+    ratio_floor_p99: ratio(samples, "floor", 0.99),
+    policy_us: policyUs,
+    n: LOADS.paced.calls * rounds,
+  };
 }
 
 async function measure(ways: Ways, rounds: number, say: (line: string) => void): Promise<Samples> {

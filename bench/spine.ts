@@ -12,8 +12,8 @@
 import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { Options } from "#bench/main.ts";
 import { percentile, recordOf } from "#bench/support/figures.ts";
-import { interruptible } from "#bench/support/interrupt.ts";
 import { openWays, WAYS } from "#bench/support/task-ways.ts";
 
 /** In each round: its client has just started. */
@@ -21,38 +21,36 @@ const WARM_UP = 20;
 const COUNT = 50;
 const COMMAND = ["echo", "first byte"];
 
-export function run(
+export async function run(
   say: (line: string) => void,
-  { quick }: { quick: boolean },
+  { quick, signal }: Options,
 ): Promise<Record<string, unknown>> {
   const rounds = quick ? 1 : 4;
-  return interruptible(async (signal) => {
-    await using folder = await mkdtempDisposable(join(tmpdir(), "dsec-bench-spine-"));
-    await using ways = await openWays(folder.path, COMMAND, signal);
-    say(`tasks one after another, each ${JSON.stringify(COMMAND)}`);
-    const samples = recordOf(WAYS, (): number[] => []);
-    for (let round = 1; round <= rounds; round++) {
-      for (const way of WAYS) samples[way].push(...(await ways[way](WARM_UP, COUNT)));
-      say(`round ${round} of ${rounds}`);
-    }
-    for (const way of WAYS)
-      say(`${way.padEnd(10)} p50 ${ms(samples[way], 0.5)} ms  p99 ${ms(samples[way], 0.99)} ms`);
-    return {
-      p50_ms: ms(samples.embedded, 0.5),
-      p99_ms: ms(samples.embedded, 0.99),
-      n: rounds * COUNT,
-      postgres_p50_ms: ms(samples.postgres, 0.5),
-      postgres_p99_ms: ms(samples.postgres, 0.99),
-      empty_p50_ms: ms(samples.empty, 0.5),
-      empty_p99_ms: ms(samples.empty, 0.99),
-      empty_crun_p50_ms: ms(samples.empty_crun, 0.5),
-      empty_crun_p99_ms: ms(samples.empty_crun, 0.99),
-      crun_p50_ms: ms(samples.crun, 0.5),
-      crun_p99_ms: ms(samples.crun, 0.99),
-      ratio_empty_p50: rounded(percentile(samples.postgres, 0.5) / percentile(samples.empty, 0.5)),
-      ratio_empty_p99: rounded(percentile(samples.postgres, 0.99) / percentile(samples.empty, 0.99)),
-    };
-  });
+  await using folder = await mkdtempDisposable(join(tmpdir(), "dsec-bench-spine-"));
+  await using ways = await openWays(folder.path, COMMAND, signal);
+  say(`tasks one after another, each ${JSON.stringify(COMMAND)}`);
+  const samples = recordOf(WAYS, (): number[] => []);
+  for (let round = 1; round <= rounds; round++) {
+    for (const way of WAYS) samples[way].push(...(await ways[way](WARM_UP, COUNT)));
+    say(`round ${round} of ${rounds}`);
+  }
+  for (const way of WAYS)
+    say(`${way.padEnd(10)} p50 ${ms(samples[way], 0.5)} ms  p99 ${ms(samples[way], 0.99)} ms`);
+  return {
+    p50_ms: ms(samples.embedded, 0.5),
+    p99_ms: ms(samples.embedded, 0.99),
+    n: rounds * COUNT,
+    postgres_p50_ms: ms(samples.postgres, 0.5),
+    postgres_p99_ms: ms(samples.postgres, 0.99),
+    empty_p50_ms: ms(samples.empty, 0.5),
+    empty_p99_ms: ms(samples.empty, 0.99),
+    empty_crun_p50_ms: ms(samples.empty_crun, 0.5),
+    empty_crun_p99_ms: ms(samples.empty_crun, 0.99),
+    crun_p50_ms: ms(samples.crun, 0.5),
+    crun_p99_ms: ms(samples.crun, 0.99),
+    ratio_empty_p50: rounded(percentile(samples.postgres, 0.5) / percentile(samples.empty, 0.5)),
+    ratio_empty_p99: rounded(percentile(samples.postgres, 0.99) / percentile(samples.empty, 0.99)),
+  };
 }
 
 function ms(samples: number[], fraction: number): number {

@@ -3,11 +3,14 @@
  * written, and read again, and how long it takes to open a large trace and go to a step in it. Rates are by the CPU time of the
  * process, so that other load on the machine changes little.
  */
-import { createReadStream, mkdtempSync, rmSync } from "node:fs";
+import { createReadStream, rmSync } from "node:fs";
+import { mkdtempDisposable } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { constants, zstdCompressSync } from "node:zlib";
+import type { Options } from "#bench/main.ts";
 import { median, percentile } from "#bench/support/figures.ts";
+import { checkpoint, untilInterrupted } from "#bench/support/interrupt.ts";
 import { recording } from "#bench/support/recording.ts";
 import { searching } from "#bench/support/trace-search.ts";
 import { SHARED_FOLDER } from "#test/support/shared.ts";
@@ -24,22 +27,19 @@ type Run = { header: NewTraceHeader; events: TimedEvent[] };
 
 export async function run(
   say: (line: string) => void,
-  { quick }: { quick: boolean },
+  { quick, signal }: Options,
 ): Promise<Record<string, unknown>> {
-  const folder = mkdtempSync(join(tmpdir(), "dsec-bench-trace-"));
-  try {
-    const runs = await airlineRuns();
-    return {
-      ...(await sizes(runs, folder, say)),
-      ...memoryDeltas(runs, say),
-      ...(await writing(runs, folder, say)),
-      ...(await recording(bodiesOf(runs), folder, say)),
-      ...(await seeking(folder, quick ? 100 : 1000, say)),
-      ...(await searching(runs, folder, quick ? 40_000_000 : 200_000_000, say)),
-    };
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+  await using folder = await mkdtempDisposable(join(tmpdir(), "dsec-bench-trace-"));
+  const runs = await airlineRuns();
+  const { path } = folder;
+  return {
+    ...(await sizes(runs, path, say, signal)),
+    ...memoryDeltas(runs, say),
+    ...(await writing(runs, path, say, signal)),
+    ...(await recording(bodiesOf(runs), path, say, signal)),
+    ...(await seeking(path, quick ? 100 : 1000, say, signal)),
+    ...(await searching(runs, path, quick ? 40_000_000 : 200_000_000, say, signal)),
+  };
 }
 
 async function airlineRuns(): Promise<Run[]> {
@@ -59,13 +59,16 @@ async function sizes(
   runs: Run[],
   folder: string,
   say: (line: string) => void,
+  signal: AbortSignal,
 ): Promise<Record<string, number>> {
   let [each, eachLines] = [0, 0];
   for (const [at, { header, events }] of runs.entries()) {
+    await checkpoint(signal);
     const { size, lines } = await written(join(folder, `${at}.trace`), header, events);
     each += size;
     eachLines += lines;
   }
+  await checkpoint(signal);
   const { header } = runs[0]!;
   const all = await written(join(folder, "all.trace"), { ...header, labels_json: null }, inOne(runs));
   const figures = {
@@ -146,11 +149,13 @@ async function writing(
   runs: Run[],
   folder: string,
   say: (line: string) => void,
+  signal: AbortSignal,
 ): Promise<Record<string, number>> {
   const events = bodiesOf(runs);
   const [header] = runs.map((run) => run.header);
   const [writes, reads, decodes]: number[][] = [[], [], []];
   for (let round = 0; round < 6; round++) {
+    await checkpoint(signal);
     const path = join(folder, `written-${round}.traj`);
     const writeSeconds = await cpuSeconds(() => {
       const sink = new FileSink(path);
@@ -200,17 +205,19 @@ async function seeking(
   folder: string,
   megabytes: number,
   say: (line: string) => void,
+  signal: AbortSignal,
 ): Promise<Record<string, number>> {
   const path = join(folder, "large.trace");
   const steps = megabytes * 4;
   const { size } = await writeTrace(
     path,
     { trace_id: "large", source: "bench", started_wall_us: 0 },
-    largeEvents(steps),
+    untilInterrupted(largeEvents(steps), signal),
   );
   const samples: number[] = [];
   const cpuSamples: number[] = [];
   for (let round = 0; round < 320; round++) {
+    await checkpoint(signal);
     const wanted = 1 + Math.floor(Math.random() * steps);
     const before = process.cpuUsage();
     const startedMs = performance.now();

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { onStopSignal } from "#cli/program.ts";
 
 /**
@@ -14,6 +15,26 @@ export async function interruptible<Result>(work: (signal: AbortSignal) => Promi
     throw error;
   } finally {
     forget();
+  }
+}
+
+/** Where work that was interrupted ends. Lets a signal in: one is not heard while computing never waits. */
+export async function checkpoint(signal: AbortSignal): Promise<void> {
+  await setImmediate();
+  signal.throwIfAborted();
+}
+
+const ITEMS_BETWEEN_CHECKPOINTS = 1_000;
+
+/** The same items, with checkpoints among them. */
+export async function* untilInterrupted<Item>(
+  items: Iterable<Item>,
+  signal: AbortSignal,
+): AsyncGenerator<Item> {
+  let count = 0;
+  for (const item of items) {
+    if (count++ % ITEMS_BETWEEN_CHECKPOINTS === 0) await checkpoint(signal);
+    yield item;
   }
 }
 

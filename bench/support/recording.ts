@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { median } from "#bench/support/figures.ts";
+import { checkpoint } from "#bench/support/interrupt.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import { TaskSpecSchema } from "#core/wire/tasks.ts";
 import { EventLog, type MembersOf } from "#executor/channel/event-log.ts";
@@ -16,6 +17,7 @@ export async function recording(
   events: readonly EventBody[],
   folder: string,
   say: (line: string) => void,
+  signal: AbortSignal,
 ): Promise<Record<string, number>> {
   const collector = await Collector.start();
   const traces = join(folder, "recorded");
@@ -23,6 +25,7 @@ export async function recording(
   const many = Array.from({ length: 8 }, () => events).flat();
   try {
     for (let round = 0; round < 6; round++) {
+      await checkpoint(signal);
       const log = EventLog.open(collector, traces, leaseOf(round));
       const all = process.cpuUsage();
       const own = process.threadCpuUsage();
@@ -39,6 +42,7 @@ export async function recording(
       appendUs!.push((user + system) / many.length);
     }
     for (let round = 100; round < 150; round++) {
+      await checkpoint(signal);
       const log = EventLog.open(collector, traces, leaseOf(round));
       for (const { type, ...members } of events.slice(0, 60))
         log.append(type, members as MembersOf<EventType>);

@@ -1,5 +1,6 @@
 /** How fast a large trace is searched, by the CPU time of the process over the bytes of its events as they are unpacked. */
 import { join } from "node:path";
+import { checkpoint, untilInterrupted } from "#bench/support/interrupt.ts";
 import { encodeEvent } from "#trace/events/codec.ts";
 import type { EventBody } from "#trace/events/event.ts";
 import type { NewTraceHeader } from "#trace/format/header.ts";
@@ -22,6 +23,7 @@ export async function searching(
   folder: string,
   bytes: number,
   say: (line: string) => void,
+  signal: AbortSignal,
 ): Promise<Record<string, number>> {
   const path = join(folder, "search.trace");
   let written = 0;
@@ -42,7 +44,8 @@ export async function searching(
       }
     }
   }
-  const { count } = await writeTrace(path, { ...runs[0]!.header, labels_json: null }, repeated());
+  const header = { ...runs[0]!.header, labels_json: null };
+  const { count } = await writeTrace(path, header, untilInterrupted(repeated(), signal));
   const figures: Record<string, number> = { search_events: count };
   const rates: number[] = [];
   for (const [name, text] of Object.entries(QUERIES)) {
@@ -50,6 +53,7 @@ export async function searching(
     let best = 0;
     let found = 0;
     for (let round = 0; round < 3; round++) {
+      await checkpoint(signal);
       const file = await openTraceFile(path);
       const before = process.cpuUsage();
       found = 0;

@@ -28,7 +28,10 @@ export async function startRedis(samePort?: number, password?: string): Promise<
     ...(password === undefined ? [] : ["--requirepass", password]),
   ];
   const server = spawn("/usr/bin/redis-server", settings, { stdio: ["ignore", "pipe", "inherit"] });
-  await ready(server);
+  await ready(server).catch(async (error) => {
+    await rm(folder, { recursive: true });
+    throw error;
+  });
   return {
     url: `redis://${password === undefined ? "" : `:${password}@`}127.0.0.1:${port}`,
     port,
