@@ -1,5 +1,6 @@
 /** What becomes of a task is followed live: its events and its trace, over dropped connections and restarts. */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { LIMITS } from "#core/limits.ts";
 import type { Lease } from "#core/wire/leases.ts";
 import type { TaskEvent } from "#core/wire/tasks.ts";
 import { type RunningGateway, startGateway } from "#gateway/node/server.ts";
@@ -101,6 +102,30 @@ test("a submission that is followed stays one task, and each event comes once, w
 test("a submission that is refused rejects with the gateway's code, followed or not", async () => {
   const refused = client.tasks.follow({ command: [] });
   await expect(refused).rejects.toMatchObject({ code: "INVALID_REQUEST" });
+});
+
+test("a connection whose events nobody reads is given up as a silent one is, and they are asked for when they are read", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  try {
+    const requests: Request[] = [];
+    const watched = createClient({
+      gateway: ISSUER,
+      apiKey,
+      fetch: (request) => {
+        requests.push(request);
+        return direct(request);
+      },
+    });
+    const { task, events } = await watched.tasks.follow({ command: ["true"] });
+    vi.advanceTimersByTime(3 * LIMITS.sseHeartbeatMs);
+    expect(requests.map(({ signal }) => signal.aborted)).toEqual([true]);
+    vi.useRealTimers();
+    await runNext();
+    expect(states(await collect(events))).toEqual(["queued", "leased", "running", "succeeded"]);
+    expect(requests.map(({ url }) => url).at(-1)).toContain(task.id);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test("asking for events past the last one ends at once", async () => {
