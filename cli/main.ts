@@ -1,6 +1,6 @@
 /** The `dsec` command. Only the subcommand that is called is loaded, so that `dsec --help` answers at once. */
 import { Command, CommanderError } from "commander";
-import { type Define, EXIT, printJson, reportFailure, UsageError, watchOutput } from "./program.ts";
+import { type Define, EXIT, examples, printJson, reportFailure, UsageError, watchOutput } from "./program.ts";
 
 type Subcommand = { summary: string; load: () => Promise<{ define: Define }> };
 
@@ -43,7 +43,10 @@ Exit codes:
   1    an operation failed; standard error says "error CODE: message"
   2    wrong usage
   125  dsec run: dsec itself failed; otherwise it ends with the command's own code
-       (124 timed out, 127 command not found, 130 cancelled, 137 out of memory)`;
+       (124 timed out, 127 command not found, 130 cancelled, 137 out of memory)
+  141  whoever read standard output went away
+
+dsec COMMAND --help says more of each, with examples.`;
 
 await main(process.argv.slice(2));
 
@@ -57,8 +60,16 @@ async function main(given: string[]): Promise<void> {
     .description("Sandboxes for language-model agents whose results anybody can verify.")
     .usage("COMMAND [options]")
     .helpCommand(false)
-    .addHelpText("after", EXIT_CODES)
+    .showHelpAfterError("(see --help)")
     .exitOverride();
+  examples(program, [
+    ["this machine, with eight example tasks", "dsec up --demo"],
+    [
+      "one command in a sandbox, and what its result proves",
+      "dsec run --save result -- nproc && dsec verify result",
+    ],
+  ]);
+  program.addHelpText("after", EXIT_CODES);
 
   for (const [word, { summary, load }] of Object.entries(SUBCOMMANDS)) {
     const command = program
@@ -71,7 +82,7 @@ async function main(given: string[]): Promise<void> {
 
   try {
     if (words.length === 0) program.outputHelp();
-    else await program.parseAsync(words, { from: "user" });
+    else await program.parseAsync(withoutHelpOnNothing(program, words), { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) reportFailure(error, asksForJson(words));
     else if (error.exitCode === 0) return;
@@ -83,6 +94,16 @@ async function main(given: string[]): Promise<void> {
     const wrongUsage = error instanceof CommanderError || error instanceof UsageError;
     process.exitCode = name === "run" ? EXIT.runFailed : wrongUsage ? EXIT.usage : EXIT.failed;
   }
+}
+
+/** There is no help on a command that does not exist: commander says so, and what was meant, where it is not asked for. */
+function withoutHelpOnNothing(program: Command, words: string[]): string[] {
+  const called = program.commands.find((command) => command.name() === words[0]);
+  const [parent, name] = called === undefined ? [program, words[0]] : [called, words[1]];
+  const isOption = name === undefined || name.startsWith("-");
+  if (isOption || name === "help" || parent.commands.length === 0) return words;
+  if (parent.commands.some((command) => command.name() === name)) return words;
+  return words.filter((word) => word !== "--help" && word !== "-h");
 }
 
 /** `--older_than=7d` is `--older-than=7d`. */

@@ -75,7 +75,7 @@ export function serve<
     if (caller.kind === "anonymous" && body !== undefined) gateway.limiter.take("anonymous");
     const input = {
       caller,
-      params: params && validate(params, c.req.param(), "the path"),
+      params: params && validate(params, c.req.param(), `the path ${c.req.path.slice(0, 200)}`),
       query: query && validate(query, singleQuery(c), "the query"),
       body:
         body === undefined || body === "bytes"

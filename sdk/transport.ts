@@ -57,7 +57,7 @@ export function createTransport(options: TransportOptions): Transport {
       if (call.signal?.aborted) throw cause;
       throw new DsecError(
         "GATEWAY_UNREACHABLE",
-        `gateway ${origin} cannot be reached: ${rootMessage(cause)}`,
+        `gateway ${origin} cannot be reached: ${rootMessage(cause)}; is it running, and is this its address?`,
         {
           cause,
         },

@@ -36,8 +36,8 @@ export function define(command: Command): void {
   examples(command, [
     ["a command", "dsec run -- python3 -c 'print(6 * 7)'"],
     [
-      "with an input, an output and limits",
-      "dsec run --input data.csv --output '*.json' --memory 1g --timeout 5m --save result -- python3 /inputs/agent.py",
+      "with inputs, an output and limits",
+      "dsec run --input agent.py --input data.csv --output '*.json' --memory 1g --timeout 5m --save result -- python3 /inputs/agent.py",
     ],
     ["what the result proves", "dsec verify result"],
     ["on a cluster", "DSEC_API_KEY=dsk_… dsec run --gateway https://dsec.example -- nproc"],

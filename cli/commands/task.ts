@@ -65,8 +65,8 @@ export function define(command: Command): void {
   ]);
   examples(submitCommand, [
     [
-      "a command with an input and an output",
-      "dsec task submit --input data.json:/inputs/data.json --output '*.json' -- python3 agent.py",
+      "a command with inputs and an output",
+      "dsec task submit --input agent.py --input data.json --output '*.json' -- python3 /inputs/agent.py",
     ],
     ["a whole task from a file", "dsec task submit --spec task.json --wait"],
   ]);

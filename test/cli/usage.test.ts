@@ -17,6 +17,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
 import { Command, type Define } from "#cli/program.ts";
 import { LIMITS } from "#core/limits.ts";
+import { freePort } from "#test/support/free-port.ts";
 import { DSEC, dsec } from "./dsec.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "dsec-cli-"));
@@ -31,6 +32,7 @@ test("every subcommand explains itself with examples", async () => {
   const top = await dsec(["--help"]);
   expect(top.code).toBe(0);
   for (const name of COMMANDS) expect(top.stdout.toString()).toMatch(new RegExp(`^  ${name} `, "m"));
+  expect(top.stdout.toString()).toMatch(/\nExamples:\n(.*\n)*.*dsec run/);
   const asked = await dsec(["help", "run"]);
   expect([asked.code, asked.stdout.toString()]).toEqual([0, expect.stringContaining("Usage: dsec run")]);
 
@@ -64,6 +66,10 @@ test("wrong usage is exit code 2, says what is wrong and reads nothing", async (
   const wrong: [words: string[], says: RegExp][] = [
     [["frobnicate"], /unknown command/],
     [["task", "frob"], /unknown command/],
+    [["help", "frobnicate"], /unknown command 'frobnicate'/],
+    [["tsk", "--help"], /unknown command 'tsk'\n\(Did you mean task\?\)/],
+    [["help", "task", "lst"], /unknown command 'lst'\n\(Did you mean list\?\)/],
+    [["--frob"], /unknown option '--frob'\n\(see --help\)/],
     [["task", "list", "--state", "sleeping"], /Allowed choices/],
     [["task", "list", "--limit", "0"], /--limit must be a whole number/],
     [["task", "get"], /missing required argument/],
@@ -100,6 +106,18 @@ test("dsec's own failures are 125 under run, where every other code is the comma
   const unreachable = await dsec(["run", "--gateway", "http://127.0.0.1:1", "--", "true"], { cwd: folder });
   expect(unreachable.code).toBe(125);
   expect(unreachable.stderr).toMatch(/error UNAUTHENTICATED: no API key/);
+});
+
+test("a gateway that is not there is named, with the way out", async () => {
+  const nobody = `http://127.0.0.1:${await freePort()}`;
+  const env = { DSEC_API_KEY: `dsk_${"0".repeat(26)}_${"A".repeat(43)}` };
+  const unreachable = await dsec(["task", "list", "--gateway", nobody], { cwd: folder, env });
+  expect(unreachable.stderr).toMatch(
+    new RegExp(
+      `^error GATEWAY_UNREACHABLE: gateway ${nobody} cannot be reached: .*ECONNREFUSED.*; is it running`,
+    ),
+  );
+  expect(unreachable.code).toBe(1);
 });
 
 test("a failure names its code and the way out, and is JSON where a program listens", async () => {

@@ -54,7 +54,8 @@ export function define(command: Command): void {
     "after",
     `
 With --json the result is {file, segments: [{header, state, count, chain_head, events: […]}]}; bytes are base64, and members
-whose name ends in _json hold JSON as the text that was recorded; a failure half-way is a last member error. dsec trace export --format jsonl gives one event a line.`,
+whose name ends in _json hold JSON as the text that was recorded; a failure half-way is a last member error. dsec trace
+export --format jsonl gives one event a line.`,
   );
 }
 

@@ -69,6 +69,8 @@ test("every failure has the one error body, with the request's id: no route, no 
     expect(response.headers.get("x-request-id")).toBe("mine-1");
     expect(Object.keys(ERROR_STATUS)).toContain(body.error.code);
   }
+  const { error } = (await (await client.send("GET", "/v1/tasks/task_1")).json()) as Failure;
+  expect(error.message).toMatch(/^the path \/v1\/tasks\/task_1: id: must be a task id such as/);
   const notAllowed = await client.send("DELETE", "/v1/tasks");
   expect(notAllowed.headers.get("allow")).toBe("GET, HEAD, POST");
 });
