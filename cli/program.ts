@@ -42,6 +42,21 @@ export function dataOption(): Option {
   return new Option("--data <dir>", "data folder").env("DSEC_DATA").default(DEFAULT_DATA);
 }
 
+/** @param purpose what it is for, of a command's own */
+export function databaseOption(purpose: string): Option {
+  return new Option("--database <url>", purpose).env("DSEC_DATABASE").argParser(databaseUrl);
+}
+
+// Neither message shows the URL: it may hold a password.
+function databaseUrl(text: string): string {
+  const authority = /^[^:]*:\/\/([^/?#]*)/.exec(text)?.[1] ?? "";
+  if (authority.slice(authority.lastIndexOf("@") + 1).includes(",")) {
+    throw usageError("--database must name one host: the server that takes writes, or what leads to it");
+  }
+  if (/^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
+  throw usageError("--database must be postgres://user[:password]@host[:port]/database");
+}
+
 /**
  * How a subcommand declares its own subcommands, all with the same options: `--json`, the data folder unless they work on
  * files that are named to them, and for those that talk to a gateway which one.

@@ -92,7 +92,7 @@ function taskCalls(transport: Transport) {
 
     /**
      * Submits a task as `submit` does and follows it as `events` does, in one request: its first output comes sooner by a
-     * round trip. The connection is held until `events` has ended or the signal aborts; where \`events\` are not read it is given
+     * round trip. The connection is held until `events` has ended or the signal aborts; where `events` are not read it is given
      * up as one that says nothing is, and there is another once they are.
      */
     async follow(

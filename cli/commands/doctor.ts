@@ -8,7 +8,16 @@ import {
   checkParts,
   checkPrivilege,
 } from "../doctor/host.ts";
-import { type Command, dataOption, EXIT, examples, jsonOption, Option, printJson } from "../program.ts";
+import {
+  type Command,
+  databaseOption,
+  dataOption,
+  EXIT,
+  examples,
+  jsonOption,
+  Option,
+  printJson,
+} from "../program.ts";
 import { paintFor, plainLine, type Style } from "../terminal.ts";
 
 type Options = {
@@ -28,9 +37,7 @@ export function define(command: Command): void {
         "DSEC_GATEWAY",
       ),
     )
-    .addOption(
-      new Option("--database <url>", "also check this PostgreSQL, and its clock").env("DSEC_DATABASE"),
-    )
+    .addOption(databaseOption("also check this PostgreSQL, and its clock"))
     .option("--hsm-library <so>", "also check this PKCS#11 library")
     .option("--hsm-token <label>", "and that this token takes the PIN in DSEC_HSM_PIN")
     .addOption(jsonOption())

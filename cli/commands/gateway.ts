@@ -5,6 +5,7 @@ import { jsonLog, plainLog } from "../log.ts";
 import {
   type Command,
   collect,
+  databaseOption,
   dataOption,
   examples,
   issuerOption,
@@ -39,12 +40,7 @@ type Options = {
 export function define(command: Command): void {
   command
     .addOption(
-      new Option(
-        "--database <url>",
-        "PostgreSQL, such as postgres://user@host/dsec (default: embedded, in the data folder)",
-      )
-        .env("DSEC_DATABASE")
-        .argParser(databaseUrl),
+      databaseOption("PostgreSQL, such as postgres://user@host/dsec (default: embedded, in the data folder)"),
     )
     .option("--host <address>", "address to listen on", "127.0.0.1")
     .addOption(
@@ -134,12 +130,6 @@ async function serve(options: Options): Promise<void> {
     hsm?.close();
     stopListening();
   }
-}
-
-function databaseUrl(text: string): string {
-  if (/^postgres(ql)?:$/.test(URL.parse(text)?.protocol ?? "")) return text;
-  // Not shown: it may hold a password.
-  throw usageError("--database must be postgres://user[:password]@host[:port]/database");
 }
 
 function hardwareKeys(options: Options): { open: () => Promise<KeyRing>; close(): void } | undefined {

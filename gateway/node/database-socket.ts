@@ -2,19 +2,14 @@ import { Socket } from "node:net";
 import type { DatabaseAddress } from "#gateway/store/postgres-driver.ts";
 
 /**
- * Makes postgres.js's connections, one host of the URL after the other, which fail where the other side closes them: a
- * close before the server was ready would have postgres.js connect again at once and without end, and tell nobody.
+ * Makes a connection for postgres.js, which fails where the other side closes it: a close before the server was ready
+ * would have postgres.js connect again at once and without end, and tell nobody.
  */
-export function databaseSockets(): (address: DatabaseAddress) => Socket {
-  let made = 0;
-  return ({ host: hosts, port: ports, path }) => {
-    const socket = new DatabaseSocket();
-    if (path) return socket.connect(path);
-    const place = made++ % hosts.length;
-    const [host, port] = [hosts[place]!, ports[place]!];
-    // TLS asks for the certificate of this host.
-    return Object.assign(socket, { host }).connect(port, host);
-  };
+export function databaseSocket({ host: [host], port: [port], path }: DatabaseAddress): Socket {
+  const socket = new DatabaseSocket();
+  if (path) return socket.connect(path);
+  // TLS asks for the certificate of this host.
+  return Object.assign(socket, { host }).connect(port!, host!);
 }
 
 class DatabaseSocket extends Socket {

@@ -4,7 +4,7 @@ import { inTime } from "#gateway/in-time.ts";
 import type { Topic, Wake } from "#gateway/ports.ts";
 import type { DatabaseAddress } from "#gateway/store/postgres-driver.ts";
 import { createLocalWake } from "#gateway/store/wake.ts";
-import { databaseSockets } from "./database-socket.ts";
+import { databaseSocket } from "./database-socket.ts";
 
 export type ListenLog = (event: {
   level: "info" | "warn";
@@ -112,7 +112,7 @@ function listeningClient(url: string, receive: (payload: string) => void, lost: 
     socket(address: DatabaseAddress): unknown;
     onnotify(channel: string, payload: string): void;
   } = {
-    socket: databaseSockets(),
+    socket: databaseSocket,
     max: 1,
     idle_timeout: 0,
     max_lifetime: null,

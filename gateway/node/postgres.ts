@@ -2,7 +2,7 @@ import type { Wake } from "#gateway/ports.ts";
 import { migrate } from "#gateway/store/migrate.ts";
 import { type PostgresOptions, postgresSql } from "#gateway/store/postgres-driver.ts";
 import type { Sql } from "#gateway/store/sql.ts";
-import { databaseSockets } from "./database-socket.ts";
+import { databaseSocket } from "./database-socket.ts";
 import { type ListenLog, listenWake } from "./listen.ts";
 
 export type OpenedDatabase = { sql: Sql; wake: Wake & { close(): void | Promise<void> } };
@@ -12,7 +12,7 @@ export async function openPostgres(
   url: string,
   options: PostgresOptions & { log?: ListenLog } = {},
 ): Promise<OpenedDatabase> {
-  const sql = postgresSql(url, { socket: databaseSockets(), ...options });
+  const sql = postgresSql(url, { socket: databaseSocket, ...options });
   const { host, pathname } = new URL(url);
   try {
     await migrate(sql, { database: `the database ${host}${pathname}` });

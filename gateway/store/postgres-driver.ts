@@ -22,7 +22,7 @@ export type PostgresOptions = {
   answerMsMax?: number;
 };
 
-/** Where the URL says that the server is. */
+/** Where the URL says that the server is: one host, in postgres.js's form for several. */
 export type DatabaseAddress = { host: string[]; port: number[]; path: string | false };
 
 /** A third of a lease's life: whoever renews it is told in time. */

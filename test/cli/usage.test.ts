@@ -82,6 +82,11 @@ test("wrong usage is exit code 2, says what is wrong and reads nothing", async (
       /--issuer must be an origin such as https:\/\/dsec.example,/,
     ],
     [["gateway", "--database", "mysql://user:hidden@db/dsec"], /--database must be postgres:/],
+    [
+      ["gateway", "--database", "postgres://user:hidden@one:5432,two:5432/dsec"],
+      /--database must name one host/,
+    ],
+    [["doctor", "--database", "postgres://one,two/dsec"], /--database must name one host/],
     [["key", "create", "x", "--scope", "root"], /--scope root is unknown/],
     [["task", "submit"], /command after --/],
     [["task", "submit", "--spec", "x.json", "--memory", "64m"], /write --memory into the file/],

@@ -2,7 +2,7 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { databaseSockets } from "#gateway/node/database-socket.ts";
+import { databaseSocket } from "#gateway/node/database-socket.ts";
 import { listenWake } from "#gateway/node/listen.ts";
 import { openPostgres } from "#gateway/node/postgres.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
@@ -136,7 +136,7 @@ test.each<[string, string, (socket: Socket) => void]>([
       close(socket);
     });
     const to = `${through}?sslmode=${sslmode}`;
-    const sql = postgresSql(to, { socket: databaseSockets(), connectionsMax: 1 });
+    const sql = postgresSql(to, { socket: databaseSocket, connectionsMax: 1 });
     cleanUps.push(() => sql.close());
     for (let i = 1; i <= 3; i++) {
       await expect(sql.query("select 1")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
