@@ -88,6 +88,31 @@ test("secrets that are made at once do not pass the limit of their key together"
   expect(await put(gateways[1], "a")()).toMatchObject({ created: false });
 });
 
+test("channels that are opened at once do not pass the limit of their job together", async () => {
+  await newTask();
+  const hold = holdOf(await claim(gateways[0], executorId));
+  const declare = (gateway: Store, name: string) => () =>
+    gateway
+      .declareChannel(executorId, hold, { name, schema: null, capacity: 10, reads: false })
+      .catch((error: unknown) => error);
+  await declare(gateways[0], "first")();
+  const [{ job }] = (await sql.query<{ job: string }>("select job from channels")) as [{ job: string }];
+  const row = (name: string) => `'${keyId}', '${job}', ${name}, 10, 0, 0, 0, 0`;
+  const columns = "channels (key_id, job, name, capacity, last_id, gone_id, messages, bytes)";
+  await sql.query(`insert into ${columns} select ${row("n::text")} from generate_series(3, $1::int) n`, [
+    LIMITS.channelsPerJob,
+  ]);
+  const comeAndGo = `do $$ begin
+    insert into ${columns} values (${row("'a'")}), (${row("'b'")});
+    delete from channels where name in ('a', 'b');
+  end $$`;
+  const opened = await whileLocked(comeAndGo, [declare(gateways[0], "a"), declare(gateways[1], "b")]);
+  expect(opened).toEqual([undefined, expect.objectContaining({ code: "CHANNEL_FULL" })]);
+  expect(await sql.query("select name from channels where job = $1", [job])).toHaveLength(
+    LIMITS.channelsPerJob,
+  );
+});
+
 test.each(["cancelled", "completed"])(
   "no observation waits for a task that is %s while it is added",
   async (how) => {
