@@ -305,7 +305,7 @@ test("the example tasks end as they must, each verified offline from its folder"
 });
 
 test("a running task is told what to observe, and its trace, receipts and policy can be looked at and changed", async () => {
-  const submitted = await inFolder(["task", "submit", "--", "dsec-tool", "observe", "--wait", "20000"]);
+  const submitted = await inFolder(["task", "submit", "--", "dsec-tool", "observe", "--wait", "25000"]);
   const id = submitted.stdout.toString().trim();
   expect((await inFolder(["task", "policy", id, "-"], { stdin: '{"rules":[{"host":"a.test"}]}' })).code).toBe(
     0,
