@@ -90,7 +90,7 @@ export class RootWriter {
     if (name.includes("\uFFFD")) throw invalid(name, "its name is not UTF-8");
     if (name.includes("\0")) throw invalid(name, "its name holds a NUL");
     if (name.split("/").includes("..")) throw invalid(name, "its name climbs out of the image");
-    const path = normalize(name).replace(/^\.?\/*|\/+$/g, "");
+    const path = normalize(name).replace(/\/$/, "");
     if (path === ".") return "";
     await this.#makeFolders(name, path);
     return path;

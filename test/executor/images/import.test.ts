@@ -197,6 +197,19 @@ test("a folder with set-id bits, links, hard links and a pipe is copied without 
   expect((await stat(join(unpacked, "su"))).mode & 0o7777).toBe(0o755);
 });
 
+test("names that begin with a dot are kept, of a folder and of an archive", async () => {
+  const root = join(directory, "root");
+  await mkdir(join(root, ".config"), { recursive: true });
+  for (const name of [".dockerenv", "dockerenv", "..odd", ".config/x"])
+    await writeFile(join(root, name), name);
+  const { digest } = await importImage(store, root, { name: null });
+  const unpacked = unpack((await store.find(digest)).path);
+  expect((await readdir(unpacked)).sort()).toEqual(["..odd", ".config", ".dockerenv", "dockerenv"]);
+  const tar = join(directory, "root.tar");
+  execFileSync("tar", ["--create", "--file", tar, "--directory", root, "."]);
+  expect((await importImage(store, tar, { name: null })).digest).toBe(digest);
+});
+
 test.each([
   ["no archive", Buffer.from("this is no archive at all, only some text".repeat(100))],
   ["an empty file", Buffer.alloc(0)],
