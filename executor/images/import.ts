@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { mkdir, rm, stat } from "node:fs/promises";
+import { mkdir, realpath, rm, stat } from "node:fs/promises";
+import { isAbsolute, relative } from "node:path";
 import { promisify } from "node:util";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
@@ -30,6 +31,7 @@ export async function importImage(
       { cause },
     );
   });
+  if (found.isDirectory()) await checkApart(source, store);
   const root = store.temporaryPath();
   const image = `${root}.erofs`;
   try {
@@ -44,6 +46,16 @@ export async function importImage(
     await rm(root, { recursive: true, force: true });
     await rm(image, { force: true });
   }
+}
+
+/** An image of the folder in which the store lies would hold itself, and the keys that lie beside the store. */
+async function checkApart(source: string, { directory }: ImageStore): Promise<void> {
+  const way = relative(await realpath(source), await realpath(directory));
+  if (way === ".." || way.startsWith("../") || isAbsolute(way)) return;
+  throw new DsecError(
+    "INVALID_REQUEST",
+    `image source ${source} holds ${directory}, where images and keys are kept; name another folder with --data`,
+  );
 }
 
 /** mkfs.erofs(1) with everything fixed that would otherwise differ from run to run. */

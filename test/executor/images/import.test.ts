@@ -210,6 +210,18 @@ test("names that begin with a dot are kept, of a folder and of an archive", asyn
   expect((await importImage(store, tar, { name: null })).digest).toBe(digest);
 });
 
+test("a folder in which the images are kept themselves is refused, through a link too", async () => {
+  const { directory: images } = store;
+  await symlink(directory, join(directory, "link"));
+  for (const source of [directory, join(directory, "link"), join(directory, "data"), images, "/"]) {
+    await expect(importImage(store, source, { name: null })).rejects.toMatchObject({
+      code: "INVALID_REQUEST",
+      message: expect.stringContaining(`${source} holds ${images}`),
+    });
+  }
+  expect(await readdir(images)).toEqual([]);
+});
+
 test.each([
   ["no archive", Buffer.from("this is no archive at all, only some text".repeat(100))],
   ["an empty file", Buffer.alloc(0)],
