@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { createReadStream } from "node:fs";
 import { open } from "node:fs/promises";
 import { Readable } from "node:stream";
@@ -77,7 +78,7 @@ async function openArchive(path: string): Promise<Readable> {
   }
   if (magic.equals(Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00]))) {
     bytes.destroy();
-    return unxz(path);
+    return Readable.from(unxz(path), { objectMode: false });
   }
   return bytes;
 }
@@ -88,14 +89,19 @@ function through(bytes: Readable, decompress: NodeJS.ReadWriteStream & Readable)
   return bytes.pipe(decompress);
 }
 
-/** Node has no xz; the xz(1) of every Debian has. */
-function unxz(path: string): Readable {
+/** Node has no xz; the xz(1) of every Debian has. Only once it has ended well is what it wrote known to be whole. */
+async function* unxz(path: string): AsyncGenerator<Buffer> {
   const child = spawn("xz", ["--decompress", "--stdout", "--", path], { stdio: ["ignore", "pipe", "pipe"] });
+  const ended = once(child, "close") as Promise<[code: number | null]>;
+  ended.catch(() => {}); // told by its output
+  child.on("error", (cause) => child.stdout.destroy(new Error(`xz does not start: ${cause.message}`)));
   const message: Buffer[] = [];
   child.stderr.on("data", (chunk: Buffer) => message.push(chunk));
-  child.on("error", (cause) => child.stdout.destroy(new Error(`xz does not start: ${cause.message}`)));
-  child.on("close", (code) => {
-    if (code !== 0) child.stdout.destroy(new Error(Buffer.concat(message).toString().trim()));
-  });
-  return child.stdout;
+  try {
+    yield* child.stdout;
+    const [code] = await ended;
+    if (code !== 0) throw new Error(Buffer.concat(message).toString().trim());
+  } finally {
+    child.kill();
+  }
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { createWriteStream, existsSync } from "node:fs";
 import {
   chmod,
@@ -220,6 +220,21 @@ test("a folder in which the images are kept themselves is refused, through a lin
     });
   }
   expect(await readdir(images)).toEqual([]);
+});
+
+test.each([
+  ["was cut off after its last member", (bytes: Buffer) => bytes.subarray(0, -20)],
+  ["has a changed bit", (bytes: Buffer) => bytes.with(bytes.length >> 1, bytes[bytes.length >> 1]! ^ 1)],
+])("an xz archive that %s is refused, however much of it could be unpacked", async (_, broken) => {
+  // What cannot be compressed stands in it as it is: only the checksum tells that it is another.
+  const tar = await tarOf({ name: "a", content: randomBytes(100_000).toString("latin1") });
+  execFileSync("xz", [tar]);
+  await writeFile(`${tar}.xz`, broken(await readFile(`${tar}.xz`)));
+  await expect(importImage(store, `${tar}.xz`, { name: null })).rejects.toMatchObject({
+    code: "IMAGE_INVALID",
+    message: expect.stringMatching(/xz: .*(corrupt|Unexpected end)/),
+  });
+  expect(await readdir(store.directory)).toEqual([]);
 });
 
 test.each([
