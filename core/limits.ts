@@ -235,6 +235,8 @@ export const LIMITS = {
   memoryKeys: 65_536,
   /** Keys and values of one namespace together. */
   memoryNamespaceBytes: 64 * 1024 * 1024,
+  /** Of the Redis that memory is kept in. */
+  memoryAnswerMs: 10_000,
   memoryTtlMsMax: 30 * 24 * 3_600_000,
   /** A page ends early when its values have this many bytes; it holds at least one entry. */
   memoryPageBytes: 1024 * 1024,

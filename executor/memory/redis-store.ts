@@ -1,5 +1,7 @@
 import { createClient } from "redis";
 import { DsecError } from "#core/errors.ts";
+import { inTime } from "#core/in-time.ts";
+import { LIMITS } from "#core/limits.ts";
 import { REDIS_SCRIPTS, type ScriptReply } from "./redis-scripts.ts";
 import type { Entry, MemoryStore, Removed, Settled } from "./store.ts";
 
@@ -10,25 +12,29 @@ export type RedisMemoryOptions = {
   now?: () => number;
   /** What a connection's failures are told to; the store goes on trying to connect. */
   onConnectionError?: (error: Error) => void;
+  /** How long an answer is waited for, in milliseconds. */
+  answerMs?: number;
 };
 
 /**
  * Memory in Redis 6.2 or later, for namespaces that several executors share. All keys of a namespace carry one hash
  * tag, so that a cluster keeps them in one slot.
- * @throws STORE_UNAVAILABLE when Redis does not answer: here at once, and later for each operation without delay;
- * CONFIG_INVALID for a URL of another kind
+ * @throws STORE_UNAVAILABLE when Redis does not answer: at once where there is no connection, here as later for each
+ * operation, and after `answerMs` where one says nothing more; CONFIG_INVALID for a URL of another kind
  */
 export async function connectRedisMemoryStore(options: RedisMemoryOptions): Promise<MemoryStore> {
-  const { now, onConnectionError = () => {} } = options;
+  const { now, onConnectionError = () => {}, answerMs = LIMITS.memoryAnswerMs } = options;
   let connected = false;
-  const client = clientOf(options.url, (attempts, cause) =>
+  const client = clientOf(options.url, answerMs, (attempts, cause) =>
     connected ? Math.min(50 * 2 ** attempts, 5_000) : cause,
   );
+  const answered = <T>(answer: Promise<T>) =>
+    inTime(answer, answerMs, () => new Error(`no answer within ${answerMs} ms`));
   // Errors name the server, never the URL: that may hold a password.
   const where = `memory in Redis at ${new URL(options.url).host}`;
   client.on("error", (error: Error) => onConnectionError(error));
   try {
-    await client.connect();
+    await answered(client.connect());
     connected = true;
   } catch (cause) {
     client.destroy();
@@ -40,7 +46,7 @@ export async function connectRedisMemoryStore(options: RedisMemoryOptions): Prom
   async function call(name: ScriptName, namespace: string, ...values: string[]): Promise<ScriptReply> {
     const time = now === undefined ? "" : String(now());
     try {
-      return (await client[name](keysOf(namespace), [time, ...values])) as ScriptReply;
+      return await answered(client[name](keysOf(namespace), [time, ...values]) as Promise<ScriptReply>);
     } catch (cause) {
       throw new DsecError(
         "STORE_UNAVAILABLE",
@@ -120,8 +126,9 @@ export async function connectRedisMemoryStore(options: RedisMemoryOptions): Prom
     isSame: () => false,
 
     async close() {
-      if (client.isReady) await client.close();
-      else client.destroy();
+      // Who gave up an answer may have left it under way.
+      if (client.isReady) await answered(client.close()).catch(() => {});
+      client.destroy();
     },
   };
 }
@@ -167,14 +174,20 @@ function reasonOf(cause: unknown): string {
   return message || name;
 }
 
-function clientOf(url: string, reconnectStrategy: (attempts: number, cause: Error) => number | Error) {
+function clientOf(
+  url: string,
+  answerMs: number,
+  reconnectStrategy: (attempts: number, cause: Error) => number | Error,
+) {
   try {
     return createClient({
       url,
       scripts: REDIS_SCRIPTS,
       // An agent waits for each answer: a refusal now is better than an answer after the outage.
       disableOfflineQueue: true,
-      socket: { connectTimeout: 5_000, reconnectStrategy },
+      // A connection on which nothing moves is dead: while nobody asks anything it is asked whether it lives.
+      pingInterval: answerMs,
+      socket: { connectTimeout: 5_000, socketTimeout: 2 * answerMs, reconnectStrategy },
     });
   } catch {
     // Its own error holds the URL, and so the password.

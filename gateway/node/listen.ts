@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
-import { inTime } from "#gateway/in-time.ts";
+import { inTime } from "#core/in-time.ts";
 import type { Topic, Wake } from "#gateway/ports.ts";
 import type { DatabaseAddress } from "#gateway/store/postgres-driver.ts";
 import { createLocalWake } from "#gateway/store/wake.ts";

@@ -1,6 +1,6 @@
 import postgres from "postgres";
 import { DsecError } from "#core/errors.ts";
-import { inTime } from "../in-time.ts";
+import { inTime } from "#core/in-time.ts";
 import type { Parameter, Query, Sql } from "./sql.ts";
 
 export type PostgresOptions = {

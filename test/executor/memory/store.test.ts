@@ -329,3 +329,30 @@ test("while Redis is away each operation is refused at once, and works again whe
   await store.close();
   await again.stop();
 });
+
+test("a Redis that says nothing more is waited for no longer than is allowed, and used again when it answers", async () => {
+  const server = await startRedis();
+  const failures: Error[] = [];
+  const store = await connectRedisMemoryStore({
+    url: server.url,
+    answerMs: 300,
+    onConnectionError: (error) => failures.push(error),
+  });
+  const silence = async (ms: number) => {
+    const other = await createClient({ url: server.url }).connect();
+    await other.sendCommand(["CLIENT", "PAUSE", String(ms)]);
+    other.destroy();
+  };
+  // Idle for longer than an answer may take, it is still the same connection.
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  expect([await store.put("task", "key", "1", OPTIONS), failures]).toMatchObject([{ state: "stored" }, []]);
+  await silence(2_000);
+  const refused = { code: "STORE_UNAVAILABLE", message: expect.stringContaining("no answer within 300 ms") };
+  await expect(store.get("task", "key")).rejects.toMatchObject(refused);
+  await expect(connectRedisMemoryStore({ url: server.url, answerMs: 300 })).rejects.toMatchObject(refused);
+  await expect.poll(() => store.get("task", "key").catch(() => null)).toMatchObject({ entry: { text: "1" } });
+  await silence(600_000);
+  store.get("task", "key").catch(() => {});
+  await store.close();
+  await server.stop();
+});
