@@ -211,8 +211,9 @@ export class RecordedCalls {
     await this.#replay?.looked(this.#closing.signal);
     const duration_us = recorded?.end?.duration_us ?? Math.round((performance.now() - before.atMs) * 1000);
     const timing = this.#timings.end(number);
-    const memory = await this.#watch.check(number);
-    const after = { duration_us, memory_digest: memory, memory_changed: memory !== before.memory };
+    const memory_digest = await this.#memoryAfter(number);
+    const memory_changed = memory_digest === null ? null : memory_digest !== before.memory;
+    const after = { duration_us, memory_digest, memory_changed };
     this.#underWay.delete(number);
     this.#log.append("tool_call_end", { call: number, timing, ...members, ...after });
     this.#wallUs = this.#log.wallUs;
@@ -223,6 +224,15 @@ export class RecordedCalls {
     // Before the agent does anything on the strength of this answer, that is kept too.
     if (before.persists) this.#persist!.soon();
     return duration_us / 1000;
+  }
+
+  /** Null where memory cannot be read now: the call was made all the same, and its caller is to have its answer. */
+  async #memoryAfter(call: number): Promise<Digest | null> {
+    try {
+      return await this.#watch.check(call);
+    } catch {
+      return null;
+    }
   }
 
   /** Microseconds since 1970 when the last answer was given, or the attempt began; in a replay that was at first. */

@@ -6,7 +6,10 @@ import type { Memory } from "../memory/memory.ts";
 /** What is known of an error where it happens; the rest is found here. */
 export type Failure = Pick<MembersOf<"error">, "code" | "text" | "via" | "call" | "step" | "stack">;
 
-/** Records errors with what surrounded them: the task's memory as it is, and through the log the last calls. */
+/**
+ * Records errors with what surrounded them: the task's memory as it is, where it can be read, and through the log the last
+ * calls.
+ */
 export class Failures {
   readonly #log: EventLog;
   readonly #memory: Pick<Memory, "snapshot">;
@@ -22,7 +25,8 @@ export class Failures {
 
   /** Returns the number of the event. */
   async record(failure: Failure): Promise<number> {
-    const snapshot = await this.#memory.snapshot(this.#namespace, LIMITS.recordedMemoryBytes);
+    const reading = this.#memory.snapshot(this.#namespace, LIMITS.recordedMemoryBytes);
+    const snapshot = await reading.catch(() => null);
     const isNews = snapshot !== null && snapshot.digest !== this.#shown;
     if (isNews) this.#shown = snapshot.digest;
     return this.#log.append("error", {

@@ -7,6 +7,7 @@ import { taskNamespace } from "#executor/memory/memory.ts";
 import { connectRedisMemoryStore } from "#executor/memory/redis-store.ts";
 import { dsec } from "#test/cli/dsec.ts";
 import { startRedis } from "#test/executor/memory/redis-server.ts";
+import { reach } from "#test/gateway/proxy/proxy-under-test.ts";
 import type { TraceEvent } from "#trace/events/event.ts";
 import { ChannelRig } from "./channel-under-test.ts";
 
@@ -42,6 +43,33 @@ test("sandboxes share memory in a Redis, each with its own record, and what anot
     ]);
   } finally {
     await redis.stop();
+  }
+});
+
+test("an answer that comes while Redis is away is given and recorded, though nobody knows the memory then", async () => {
+  const redis = await startRedis();
+  await using rig = await ChannelRig.open({ redisUrl: redis.url });
+  const { url, port } = await rig.proxy.serve(async (_request, response) => {
+    await redis.stop();
+    response.writeHead(500).end("no seat is left");
+  });
+  const book = { name: "book", kind: "http" as const, method: "POST" as const, url };
+  const sandbox = await rig.channel({ policy: reach(port), tools: [book] });
+  const answer = await sandbox.tool("book");
+  expect([answer.status, answer.json]).toMatchObject([200, { output: "no seat is left", is_error: true }]);
+  const again = await startRedis(redis.port);
+  try {
+    await expect.poll(async () => (await sandbox.send("GET", "/v1/memory")).status).toBe(200);
+    const { events } = await sandbox.close();
+    expect(events).toMatchObject([
+      { type: "tool_call_start", tool: "book" },
+      { type: "tool_call_end", state: "answered", status: 500, memory_digest: null, memory_changed: null },
+      { type: "error", code: "TOOL_ERROR", memory_digest: null, memory_json: null },
+      // No call is under way any more, in whose course this would be.
+      { type: "memory_read", op: "list", call: null },
+    ]);
+  } finally {
+    await again.stop();
   }
 });
 
