@@ -1,4 +1,3 @@
-import type { Json } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Entry } from "./store.ts";
 
@@ -34,17 +33,14 @@ function matches(entry: Entry, text: string): boolean {
   if (entry.key.includes(text)) return true;
   // An escape hides what the string says; without one the text is as good as the value.
   if (!entry.text.includes("\\") && !SYNTAX.test(text)) return entry.text.includes(text);
-  return holds(JSON.parse(entry.text) as Json, text);
+  for (const [token] of entry.text.matchAll(TOKEN)) {
+    const said = token.startsWith('"') ? (JSON.parse(token) as string) : token;
+    if (said.includes(text)) return true;
+  }
+  return false;
 }
 
 /** Characters that stand in a JSON text without being part of what it says, or that are escaped there. */
 const SYNTAX = /["\\[\]{},:\p{Cc}]/u;
-
-function holds(value: Json, text: string): boolean {
-  if (typeof value === "string") return value.includes(text);
-  if (Array.isArray(value)) return value.some((item) => holds(item, text));
-  if (value !== null && typeof value === "object") {
-    return Object.entries(value).some(([name, member]) => name.includes(text) || holds(member, text));
-  }
-  return String(value).includes(text);
-}
+/** A string, or a number or literal, of a JSON text without space between its tokens. */
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[^"[\]{},:]+/g;

@@ -360,6 +360,17 @@ describe.for(Object.entries(drivers))("the memory service over %s", ([, driver])
     ).toBeNull();
   });
 
+  test("a number is found as it is written, whatever stands beside it", async () => {
+    const view = memory.view(sandbox());
+    await view.put("plain", '{"text":"one line","price":1.50,"far":1e5,"paid":true}');
+    await view.put("escaped", '{"text":"two\\nlines","price":1.50,"far":1e5,"paid":true}');
+    const found = async (text: string) => (await view.search({ text })).entries.map(({ key }) => key);
+    for (const text of ["1.50", "1e5", "true", "price"])
+      expect(await found(text)).toEqual(["escaped", "plain"]);
+    for (const text of ["100000", "\\n", "1.50,"]) expect(await found(text)).toEqual([]);
+    expect(await found("two\nlines")).toEqual(["escaped"]);
+  });
+
   test("a full namespace refuses a new key and takes what makes it smaller", async () => {
     const small = createMemory({ store, now, bounds: { keys: 2 } });
     const view = small.view(sandbox());
