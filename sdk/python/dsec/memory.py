@@ -102,16 +102,17 @@ class Memory(MutableMapping):
         while True:
             try:
                 value, version = self.read(key)
+            except KeyError:
+                if default is _NOTHING:
+                    raise
+                return default
+            try:
                 with self._lock:
                     self._forget(key)
                     self._send("DELETE", key, headers=_if_match(version), operation="pop")
                 return value
             except Conflict:
                 continue
-            except KeyError:
-                if default is _NOTHING:
-                    raise
-                return default
 
     def setdefault(self, key, default=None):
         """The value, stored first where there was none; of several that do this at once one stores."""
@@ -279,7 +280,12 @@ class _Live:
     def sync(self, operation):
         if dump(self.tree.value, strict=False) != self._text:
             self.tree.settle()
-            self._store(operation)
+            try:
+                self._store(operation)
+            except Conflict:
+                # It was changed past its methods, so there is nothing to undo; reading again gives what is there.
+                self._memory._live.pop(self._key, None)
+                raise
 
     def _store(self, operation):
         memory = self._memory

@@ -62,7 +62,7 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
   );
   const [report, [exitCode]] = await Promise.all([text(python.stderr), once(python, "exit")]);
   expect(exitCode, report).toBe(0);
-  expect(report).toMatch(/Ran 2\d tests/);
+  expect(report).toMatch(/Ran [3-9]\d tests/);
   expect(report).not.toContain("skipped");
 
   // Each event says where in the program it came from, and the writes alone lead to what is there.

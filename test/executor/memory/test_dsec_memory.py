@@ -371,6 +371,24 @@ class Sharing(MemoryTest):
         self.memory["list"].append(3)
         self.assertEqual(self.stored("list"), [1, 2, 3])
 
+    def test_a_change_past_the_methods_that_another_was_faster_than_is_told_once(self):
+        other = Memory(client=self.client)
+        readings = {
+            "[]": lambda: self.memory["heap"],
+            "read": lambda: self.memory.read("heap")[0],
+            "change": lambda: self.memory.change("heap", lambda heap: heap),
+            "pop": lambda: self.memory.pop("heap"),
+        }
+        for name, reading in readings.items():
+            with self.subTest(name):
+                self.memory["heap"] = [1]
+                heap = self.memory["heap"]
+                heapq.heappush(heap, 0)
+                other["heap"] = [5]
+                with self.assertRaises(Conflict):
+                    reading()
+                self.assertEqual(reading(), [5])
+
     def test_a_list_that_was_replaced_cannot_come_back(self):
         self.memory["list"] = [1]
         old = self.memory["list"]
