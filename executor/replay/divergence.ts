@@ -16,6 +16,11 @@ export type Divergence = {
 /** What a call is recognized by. Bodies and arguments by their digests, in which the order of members is lost. */
 const MATCHED = ["kind", "tool", "via", "where", "method", "url", "passage", "arguments_digest"] as const;
 
+/** Equal for calls that differ in nothing. */
+export function likeness(call: StartMembers): string {
+  return JSON.stringify(MATCHED.map((name) => call[name] ?? null));
+}
+
 /** Members in which a call is not the recorded one. */
 export function differing(recorded: CallStart, given: StartMembers): string[] {
   return MATCHED.filter((name) => recorded[name] !== (given[name] ?? null));

@@ -5,7 +5,7 @@ import type { Observation } from "#core/wire/observations.ts";
 import type { Shown } from "#trace/events/event.ts";
 import type { StartMembers } from "../channel/recorded-calls.ts";
 import { pause } from "../retry.ts";
-import { type Divergence, differing, errorOf, nameOf, shownCall } from "./divergence.ts";
+import { type Divergence, differing, errorOf, likeness, nameOf, shownCall } from "./divergence.ts";
 import { again, mayHaveActed, type Turn } from "./effects.ts";
 import { type LivePoint, livePointOf } from "./live-point.ts";
 import type { CallEnd, MemoryRead, RecordedCall, Recording } from "./recording.ts";
@@ -47,8 +47,14 @@ export type ReplayOptions = {
 export class Replay {
   readonly recording: Recording;
   readonly #options: ReplayOptions;
-  readonly #waiting: RecordedCall[];
-  readonly #reads = new Map<string, MemoryRead[]>();
+  /** Those that were not made again yet, in the order in which they began. */
+  readonly #waiting: Set<RecordedCall>;
+  /** The same by what they are recognized by, the first of each last. Attempts make up to a hundred thousand of them. */
+  readonly #alike: Map<string, RecordedCall[]>;
+  /** Those of them that ended, the first to end last; some may have been made again since. */
+  readonly #toEnd: RecordedCall[];
+  /** Of each key, the first last. */
+  readonly #reads: Map<string, MemoryRead[]>;
   readonly #observations: Recording["observations"];
   readonly #diverged = Promise.withResolvers<Divergence>();
   #looked: Promise<unknown> = Promise.resolve();
@@ -64,14 +70,13 @@ export class Replay {
     this.#options = options;
     this.#holdAt = options.holdAt;
     this.#wallUs = recording.header.told_wall_us ?? recording.header.started_wall_us;
-    this.#waiting = [...recording.calls];
+    this.#waiting = new Set(recording.calls);
+    this.#alike = Map.groupBy(recording.calls.toReversed(), ({ start }) => likeness(start));
+    this.#toEnd = recording.calls
+      .filter(({ end }) => end !== null)
+      .toSorted((one, other) => other.end!.seq - one.end!.seq);
     this.#observations = [...recording.observations];
-    for (const read of recording.reads) {
-      const key = keyOfRead(read);
-      const reads = this.#reads.get(key);
-      if (reads === undefined) this.#reads.set(key, [read]);
-      else reads.push(read);
-    }
+    this.#reads = Map.groupBy(recording.reads.toReversed(), keyOfRead);
   }
 
   /**
@@ -81,13 +86,15 @@ export class Replay {
    */
   async next(given: StartMembers, signal: AbortSignal): Promise<Turn> {
     const giveUpAtMs = performance.now() + LIMITS.replayOrderMs;
+    const same = this.#alike.get(likeness(given)) ?? [];
     for (;;) {
       if (this.#divergence !== null) throw errorOf(this.#divergence);
       if (this.isLive) return { kind: "live" };
-      const same = this.#waiting.filter(({ start }) => differing(start, given).length === 0);
-      const match = same.find((call) => this.#isDue(call));
-      if (match !== undefined) {
-        this.#waiting.splice(this.#waiting.indexOf(match), 1);
+      // Of those that are alike the first is due before the others.
+      const match = same.at(-1);
+      if (match !== undefined && this.#isDue(match)) {
+        same.pop();
+        this.#waiting.delete(match);
         this.#begun++;
         this.#options.onCall(this.#begun);
         this.#progressed();
@@ -98,11 +105,11 @@ export class Replay {
       }
       const leftMs = giveUpAtMs - performance.now();
       if (same.length === 0 || leftMs <= 0) {
-        if (this.mode !== "fast_forward" || this.#waiting.some(mayHaveActed)) {
+        if (this.mode !== "fast_forward" || this.unused.some(mayHaveActed)) {
           throw this.#divergedAt(given);
         }
         // What is left would only be looked at again.
-        this.#waiting.length = 0;
+        this.#waiting.clear();
       } else await Promise.race([this.#moved.promise, pause(leftMs, signal)]);
     }
   }
@@ -144,7 +151,7 @@ export class Replay {
     // Where it leads to other calls, those diverge.
     if (this.mode === "fast_forward" || this.isLive) return;
     if (op !== "get" && op !== "list" && op !== "search") return;
-    const expected = this.#reads.get(keyOfRead(event))?.shift();
+    const expected = this.#reads.get(keyOfRead(event))?.pop();
     const given = { op, key, value: event.old };
     if (expected === undefined) {
       this.#diverge({
@@ -221,7 +228,7 @@ export class Replay {
 
   /** Whether the world answers: once the record is at its end, where the agent goes on from there. */
   get isLive(): boolean {
-    return this.mode !== "whole" && this.#divergence === null && this.#waiting.length === 0;
+    return this.mode !== "whole" && this.#divergence === null && this.#waiting.size === 0;
   }
 
   /** Where the record ends for this replay. */
@@ -265,7 +272,7 @@ export class Replay {
 
   /** Recorded calls that were not, in the order in which they were recorded. */
   get unused(): readonly RecordedCall[] {
-    return this.#waiting;
+    return [...this.#waiting];
   }
 
   /** Larger than every recorded call's number. */
@@ -280,7 +287,9 @@ export class Replay {
 
   /** A call may rest on every answer that had been given when it began; those must have been asked for by now. */
   #isDue({ start }: RecordedCall): boolean {
-    return this.#waiting.every(({ end }) => end === null || end.seq > start.seq);
+    while (this.#toEnd.length > 0 && !this.#waiting.has(this.#toEnd.at(-1)!)) this.#toEnd.pop();
+    const first = this.#toEnd.at(-1);
+    return first === undefined || first.end!.seq > start.seq;
   }
 
   /** A call that its sandbox's end cut off was not: nobody knows what became of it. */
@@ -301,7 +310,7 @@ export class Replay {
 
   #divergedAt(given: StartMembers): DsecError {
     // The one that comes closest among those that are due; otherwise the first.
-    const [due] = this.#waiting
+    const [due] = this.unused
       .filter((call) => this.#isDue(call))
       .toSorted((a, b) => differing(a.start, given).length - differing(b.start, given).length);
     const shown = shownCall(given);
