@@ -3,7 +3,7 @@
  * message, in order, from its own place on, and gets it again until it acknowledges it. A message goes once all readers
  * have acknowledged it; a full channel refuses what is sent and loses nothing.
  */
-import { DsecError } from "#core/errors.ts";
+import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import { type ChannelDeclaration, ChannelNameSchema } from "#core/wire/messages.ts";
@@ -66,10 +66,17 @@ export type MessageGateway = {
 export function createMessageBus(gateway: MessageGateway, hold: Hold, attempt: string): MessageBus {
   const sent = new Map<string, number>();
 
-  function nextKey(channel: string): string {
+  /** Under the name that counts it. What is refused does not count: another attempt may find room where this one had none. */
+  async function sendCounted<T>(channel: string, sendAs: (name: string) => Promise<T>): Promise<T> {
     const count = (sent.get(channel) ?? 0) + 1;
     sent.set(channel, count);
-    return `n:${attempt}:${count}`;
+    try {
+      return await sendAs(`n:${attempt}:${count}`);
+    } catch (error) {
+      const isRefused = error instanceof DsecError && REFUSALS.has(error.code);
+      if (isRefused && sent.get(channel) === count) sent.set(channel, count - 1);
+      throw error;
+    }
   }
 
   return {
@@ -85,7 +92,7 @@ export function createMessageBus(gateway: MessageGateway, hold: Hold, attempt: s
         patiently((signal) => gateway.sendMessage(hold, channel, name, text, signal), signal);
       if (key !== null) return sendAs(`k:${key}`);
       try {
-        return await sendAs(nextKey(channel));
+        return await sendCounted(channel, sendAs);
       } catch (error) {
         // An earlier attempt came here too and sent something else: this one does not do what that one did.
         if (!(error instanceof DsecError) || error.code !== "IDEMPOTENCY_KEY_REUSED") throw error;
@@ -112,6 +119,8 @@ export function createMessageBus(gateway: MessageGateway, hold: Hold, attempt: s
     },
   };
 }
+
+const REFUSALS = new Set<ErrorCode>(["CHANNEL_FULL", "MESSAGE_REFUSED"]);
 
 /** Rejects with the last failure where the gateway does not answer in time, and with the signal's reason. */
 async function patiently<T>(

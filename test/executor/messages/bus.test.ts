@@ -114,6 +114,19 @@ test("an attempt that does what the one before it did sends nothing twice, and o
   expect(await second.send("c", "4", { signal })).toBe(4);
 });
 
+test("what was refused and then sent is not sent again by an attempt that finds room at once", async () => {
+  const [one] = await pair({ channels: [{ name: "narrow", capacity: 1, reads: true }] });
+  const attempt = () => createMessageBus(rig.gateway.messages, one.lease, "");
+  const [first, second] = [attempt(), attempt()];
+  expect(await first.send("narrow", "1", { signal })).toBe(1);
+  await expect(first.send("narrow", "2", { signal })).rejects.toMatchObject({ code: "CHANNEL_FULL" });
+  await first.acknowledge("narrow", 1, signal);
+  expect(await first.send("narrow", "2", { signal })).toBe(2);
+  await first.acknowledge("narrow", 2, signal);
+  expect(await second.send("narrow", "1", { signal })).toBe(1);
+  expect(await second.send("narrow", "2", { signal })).toBe(2);
+});
+
 test.each([
   [{ channels: [{ name: "a b" }] }, "channels[0].name"],
   [{ channels: [{ name: "a" }, { name: "a" }] }, "channels"],
