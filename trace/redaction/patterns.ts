@@ -11,15 +11,16 @@ export type Pattern = {
   /** For the report: never the expression, which may itself be a secret. */
   name: string;
   expression: RE2JS;
-  /** A check that no expression can make, such as that of a card's last digit. */
-  holds: ((text: string) => boolean) | null;
+  /** Which parts of a match count, by a check that no expression can make, such as that of a card's last digit. Null: all of it. */
+  parts: ((match: string) => Iterable<Span>) | null;
   /** Whether a match that goes over two neighbouring strings is one: for what has a beginning and an end of its own. */
   spansStrings: boolean;
 };
 
-const BUILT_IN: Readonly<Record<string, { expression: string; holds?: (text: string) => boolean }>> = {
+const BUILT_IN: Readonly<Record<string, { expression: string; parts?: Pattern["parts"] }>> = {
   email: { expression: "[\\pL\\pN._%+-]{1,64}@[\\pL\\pN-]{1,63}(?:\\.[\\pL\\pN-]{1,63}){1,8}" },
-  credit_card: { expression: "\\b\\d(?:[ -]?\\d){11,18}\\b", holds: isCardNumber },
+  // with all that is written like more of it: a date or a code behind it, an amount before it
+  credit_card: { expression: "\\b\\d(?:[ -]?\\d){11,}\\b", parts: cardNumbers },
   phone: {
     expression:
       "(?:\\+\\d{1,3}[ .-]?(?:\\(\\d{1,4}\\)|\\d{1,4})(?:[ .-]?\\d{2,4}){2,4}|\\(\\d{2,4}\\)[ .-]?\\d{3,4}[ .-]\\d{3,4}|\\b\\d{3}[ .-]\\d{3}[ .-]\\d{4})\\b",
@@ -27,10 +28,10 @@ const BUILT_IN: Readonly<Record<string, { expression: string; holds?: (text: str
   ipv4: {
     expression: "\\b(?:(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)\\.){3}(?:25[0-5]|2[0-4]\\d|1?\\d?\\d)\\b",
   },
-  iban: { expression: "\\b[A-Z]{2}\\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\\b", holds: isIban },
+  iban: { expression: "\\b[A-Z]{2}\\d{2}(?: ?[A-Z0-9])+\\b", parts: ibans },
   api_key: {
     expression: [
-      "\\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}",
+      "\\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]*[A-Za-z0-9]{16}[A-Za-z0-9_-]*",
       "\\bgh[pousr]_[A-Za-z0-9]{20,}",
       "\\bgithub_pat_[A-Za-z0-9_]{20,}",
       "\\bglpat-[A-Za-z0-9_-]{16,}",
@@ -63,7 +64,7 @@ export function patternOf(given: string, number: number): Pattern {
   if (known !== undefined) {
     const expression = compiled.get(given) ?? RE2JS.compile(known.expression);
     compiled.set(given, expression);
-    return { name: given, expression, holds: known.holds ?? null, spansStrings: given === "pem" };
+    return { name: given, expression, parts: known.parts ?? null, spansStrings: given === "pem" };
   }
   if (given.length > LIMITS.redactionPatternChars) {
     throw new DsecError(
@@ -87,7 +88,7 @@ export function patternOf(given: string, number: number): Pattern {
       `pattern ${number}, ${JSON.stringify(given).slice(0, 200)}, matches empty text; make it match at least one character`,
     );
   }
-  return { name: `pattern ${number}`, expression, holds: null, spansStrings: false };
+  return { name: `pattern ${number}`, expression, parts: null, spansStrings: false };
 }
 
 /** A pattern for each line of a file; blank lines and those that begin with # are passed over. */
@@ -116,8 +117,44 @@ export function* matchesOf(pattern: Pattern, text: string): Generator<Span> {
   const matcher = pattern.expression.matcher(text);
   while (matcher.find()) {
     const [start, end] = [matcher.start(), matcher.end()];
-    if (end > start && (pattern.holds === null || pattern.holds(text.slice(start, end))))
-      yield { start, end };
+    if (end === start) continue;
+    if (pattern.parts === null) yield { start, end };
+    else {
+      for (const part of pattern.parts(text.slice(start, end))) {
+        yield { start: start + part.start, end: start + part.end };
+      }
+    }
+  }
+}
+
+/** From one group of characters to another, as many as there are without what separates them. */
+function* groupsWithin(run: string, leastChars: number, mostChars: number): Generator<Span> {
+  const groups = [...run.matchAll(/[^ -]+/g)].map(({ index, 0: { length } }) => ({ start: index, length }));
+  for (const [first, { start }] of groups.entries()) {
+    let chars = 0;
+    for (let last = first; last < groups.length; last++) {
+      const group = groups[last]!;
+      chars += group.length;
+      if (chars > mostChars) break;
+      if (chars >= leastChars) yield { start, end: group.start + group.length };
+    }
+  }
+}
+
+/** Of a run of digits each part that may be one: of parts that overlap nobody knows which is. */
+function* cardNumbers(run: string): Generator<Span> {
+  for (const { start, end } of groupsWithin(run, 12, 19)) {
+    const text = run.slice(start, end);
+    // shorter groups stand in tables of numbers, and in a card's only where nothing else is
+    const isPlain = text === run || !/(?:^|[ -])\d{1,2}(?:[ -]|$)/.test(text);
+    if (isPlain && isCardNumber(text)) yield { start, end };
+  }
+}
+
+function* ibans(run: string): Generator<Span> {
+  for (const { start, end } of groupsWithin(run, 15, 34)) {
+    const text = run.slice(start, end);
+    if (/^[A-Z]{2}\d{2}/.test(text) && isIban(text)) yield { start, end };
   }
 }
 
@@ -137,7 +174,6 @@ function isCardNumber(text: string): boolean {
 /** The check digits of ISO 13616: the number modulo 97 is 1. */
 function isIban(text: string): boolean {
   const plain = text.replace(/ /g, "");
-  if (plain.length < 15 || plain.length > 34) return false;
   let rest = 0;
   for (const char of plain.slice(4) + plain.slice(0, 4)) {
     const value = Number.parseInt(char, 36);

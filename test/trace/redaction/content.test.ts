@@ -182,6 +182,11 @@ describe("the built-in patterns", () => {
   test.each([
     ["email", "write to a.b+c@mail.example.org, please", `write to ${R}, please`],
     ["credit_card", "pay 4111 1111 1111 1111 or 4111111111111112", `pay ${R} or 4111111111111112`],
+    [
+      "credit_card",
+      "2 4111 1111 1111 1111 12/27, 4111111111111111-123, 1 2 3 4 5 3782 822463 10005",
+      `2 ${R} 12/27, ${R}-123, 1 2 3 4 5 ${R}`,
+    ],
     ["phone", "call +49 30 1234567 or (555) 123-4567, on 2024-05-20", `call ${R} or ${R}, on 2024-05-20`],
     ["ipv4", "from 192.168.0.1 not 1.2.3.456", `from ${R} not 1.2.3.456`],
     [
@@ -189,7 +194,9 @@ describe("the built-in patterns", () => {
       "to DE89 3704 0044 0532 0130 00 not DE88 3704 0044 0532 0130 00",
       `to ${R} not DE88 3704 0044 0532 0130 00`,
     ],
+    ["iban", "REF AB13 BE68 5390 0754 7034 EUR 100", `REF AB13 ${R} EUR 100`],
     ["api_key", "key sk-proj-abcdefghijklmnop1234 and ghp_abcdefghijklmnopqrstuv", `key ${R} and ${R}`],
+    ["api_key", "key sk-proj-AbCdEfGhIjKlMnOpQr_wxyzAB12-CDef.", `key ${R}.`],
     [
       "pem",
       "a -----BEGIN EC PRIVATE KEY-----\nMHc\n-----END EC PRIVATE KEY----- b -----BEGIN X----- cut",
