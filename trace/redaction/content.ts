@@ -39,6 +39,15 @@ export class ContentRedactor {
     return tree === null ? this.#plain(text) : this.#edited(text, tree);
   }
 
+  /** An object from memory keys to values. */
+  entries(text: string): string {
+    const tree = treeOf(text);
+    if (tree?.kind !== "object") return this.json(text);
+    const edits: Edit[] = [];
+    this.#object(text, tree, edits, (key) => this.finder.fieldOfKey(key));
+    return applied(text, edits);
+  }
+
   /** Bytes that are no UTF-8 are looked at as one character a byte, which ASCII secrets are found in. */
   bytes(bytes: Uint8Array): Uint8Array {
     let text: string;
@@ -117,12 +126,17 @@ export class ContentRedactor {
     }
   }
 
-  #object(text: string, node: JsonNode & { kind: "object" }, edits: Edit[]): void {
+  #object(
+    text: string,
+    node: JsonNode & { kind: "object" },
+    edits: Edit[],
+    fieldOf = (name: string) => this.finder.fieldOf(name),
+  ): void {
     const named = pairedField(node.members, this.finder);
     const strings: JsonNode[] = [];
     this.#names(node.members, edits);
     for (const { name, value } of node.members) {
-      const field = this.finder.fieldOf(name) ?? (isValueName(name) ? named : null);
+      const field = fieldOf(name) ?? (isValueName(name) ? named : null);
       if (field !== null) this.#leaves(text, value, field, edits);
       else if (value.kind === "string") strings.push(value);
       else this.#walk(text, value, edits);
@@ -207,12 +221,12 @@ export class ContentRedactor {
   }
 }
 
-/** The field that an object like `{"name": "Authorization", "value": …}` is of. */
+/** The field that an object like `{"name": "Authorization", "value": …}` or `{"key": "user/7/email", "value": …}` is of. */
 function pairedField(members: JsonMember[], finder: Finder): string | null {
   const name = members.find((member) =>
     ["name", "key", "header", "field"].includes(member.name.toLowerCase()),
   );
-  return name === undefined ? null : finder.fieldOf(stringOf(name.value) ?? "");
+  return name === undefined ? null : finder.fieldOfKey(stringOf(name.value) ?? "");
 }
 
 function isValueName(name: string): boolean {

@@ -4,7 +4,7 @@
  */
 import type { Digest } from "#core/ids.ts";
 import { digestOf, sha256 } from "#core/json.ts";
-import type { EventBody, Shown, TraceEvent } from "#trace/events/event.ts";
+import type { EventBody, Shown, Token, TraceEvent } from "#trace/events/event.ts";
 import { entryHash, StateDigest } from "#trace/events/state-digest.ts";
 import { argumentsDigest } from "#trace/exchange/imported.ts";
 import { treeOf } from "#trace/exchange/json-tree.ts";
@@ -20,6 +20,7 @@ export class EventRedactor {
   readonly #sha256: Sha256;
   readonly #streams = new Map<string, StreamCuts>();
   readonly #scanners = new Map<string, StreamScanner>();
+  #cutsCandidates = false;
   /** Where the tokens of a text have got to. */
   readonly #tokenOffsets = new Map<string, number>();
   /** Of a context before and after, for the calls that name it. */
@@ -66,7 +67,7 @@ export class EventRedactor {
     const { seq, t_us, wall_us, type, ...members } = event;
     const content = this.#content;
     if (event.type === "memory_read" || event.type === "memory_write") {
-      const field = content.finder.fieldOf(event.key) ?? content.finder.fieldOf(lastName(event.key));
+      const field = content.finder.fieldOfKey(event.key);
       const { old, new: written, ...rest } = members as typeof event;
       return {
         type,
@@ -101,6 +102,7 @@ export class EventRedactor {
 
   #text(text: string, name: string): string {
     if (FIXED.has(name) || name.endsWith("_digest")) return text;
+    if (ENTRIES.has(name)) return this.#content.entries(text);
     return name.endsWith("_json") ? this.#content.json(text) : this.#content.text(text);
   }
 
@@ -203,11 +205,17 @@ export class EventRedactor {
     const offset = this.#tokenOffsets.get(key) ?? 0;
     scanner.add(text, offset);
     this.#tokenOffsets.set(key, offset + text.length);
+    this.#cutsCandidates ||= event.tokens.some((token) => this.#candidatesTell(token));
   }
 
   /** Whether any stream has something to be taken out. */
   get cutsStreams(): boolean {
-    return [...this.#streams.values()].some(({ cuts }) => cuts.length > 0);
+    return this.#cutsCandidates || [...this.#streams.values()].some(({ cuts }) => cuts.length > 0);
+  }
+
+  /** Whether what the model might have said in a token's place must go. */
+  #candidatesTell({ top_texts }: Token): boolean {
+    return top_texts.some((text) => this.#content.finder.find(text).length > 0);
   }
 
   #output(event: TraceEvent<"output">): EventBody<"output"> {
@@ -228,11 +236,16 @@ export class EventRedactor {
       const text = token.text ?? "";
       const [start, end] = [at, at + text.length];
       at = end;
-      const unseen = { ...token, id: 0, top_ids: [], top_logprobs: [], top_texts: [] };
+      const alone = { ...token, top_ids: [], top_logprobs: [], top_texts: [] };
+      const unseen = { ...alone, id: 0 };
       // an id without a text cannot be looked into
       if (token.text === null) return unseen;
       const cut = firstAfter(cuts, start);
-      if (text === "" || cut === undefined || cut.start >= end) return token;
+      if (cut === undefined || cut.start >= end) {
+        if (!this.#candidatesTell(token)) return token;
+        this.#content.count("candidates of tokens");
+        return alone;
+      }
       if (cut.start < start) return { ...unseen, text: "" };
       this.#content.count("tokens");
       return { ...unseen, text: MARK };
@@ -253,6 +266,9 @@ const FIXED: ReadonlySet<string> = new Set([
   "stream",
   "levels",
 ]);
+
+/** Members whose JSON has memory keys for names. */
+const ENTRIES: ReadonlySet<string> = new Set(["entries_json", "memory_json"]);
 
 const NO_ANSWER_DIGESTS = { body_digest: null, json_digest: null, output_digest: null } as const;
 
@@ -280,11 +296,6 @@ function firstAfter(cuts: readonly Found[], at: number): Found | undefined {
     else high = middle;
   }
   return cuts[low];
-}
-
-/** `user/7/email` and `user.email` end in the name of what they hold. */
-function lastName(key: string): string {
-  return key.split(/[/.:]/).at(-1)!;
 }
 
 function sameIn(one: EventBody, other: EventBody, names: string[]): boolean {

@@ -3,6 +3,7 @@
  * they are and in every encoding that views.ts reads.
  */
 import { LIMITS } from "#core/limits.ts";
+import { valuesFrom } from "./cut-json.ts";
 import { type Span, unmarked } from "./mark.ts";
 import { matchesOf, type Pattern, PatternSet } from "./patterns.ts";
 import { SecretValues } from "./values.ts";
@@ -26,6 +27,11 @@ export class Finder {
   /** The field as it was asked for; null for a name that is none. Case, hyphens, underscores and blanks make no difference. */
   fieldOf(name: string): string | null {
     return this.#fields.size === 0 ? null : (this.#fields.get(plainName(name)) ?? null);
+  }
+
+  /** The same of a memory key: `user/7/email` and `user.email` end in the name of what they hold. */
+  fieldOfKey(key: string): string | null {
+    return this.fieldOf(key) ?? this.fieldOf(key.split(/[/.:]/).at(-1)!);
   }
 
   /** A value that stands under a field. */
@@ -121,12 +127,20 @@ export class Finder {
     }
   }
 
-  /** Values behind names in text that is no JSON, or JSON that was cut off: `name=value`, `"name": "value"`, `Name: value`. */
+  /** Values behind names in text that is no JSON, or JSON that was cut off: `name=value`, `"name": "value"`, `Name: value`, `"name": [` and all in it. */
   *#fieldsIn(text: string): Generator<Span & { field: string }> {
+    let nestedEnd = 0;
     for (const { index, 0: all, 1: name } of text.matchAll(NAME)) {
       const field = this.fieldOf(name!);
-      if (field === null) continue;
+      // within a value that goes whole names are looked at no more
+      if (field === null || index < nestedEnd) continue;
       const isLine = /:[ \t]*$/.test(all) && (index === 0 || text[index - 1] === "\n");
+      if (/[{[]/.test(text[index + all.length] ?? "")) {
+        const { values, end } = valuesFrom(text, index + all.length);
+        for (const span of values) yield { ...span, field };
+        nestedEnd = end;
+        if (!isLine) continue;
+      }
       const value = isLine ? LINE : VALUE_OF_NAME;
       value.lastIndex = index + all.length;
       const match = value.exec(text);

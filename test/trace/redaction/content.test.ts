@@ -171,6 +171,56 @@ describe("a value that stands under a field goes wherever else it stands", () =>
     expect(events[3]).toMatchObject({ payloads: [{ sent: `{"token": "${R}` }] });
   });
 
+  test("under a memory key's last part, in the memory as a whole too", async () => {
+    const memory = '{"user/7/pin":"123","user.pin":[4,null],"n":"12345"}';
+    const bare = `{"user/7/pin":"${R}","user.pin":["${R}",null],"n":"12345"}`;
+    const { events } = await redacted(
+      await traceOf([
+        {
+          type: "memory_snapshot",
+          namespace: "m",
+          version: 1,
+          state_digest: `sha256:${"0".repeat(64)}`,
+          entries_json: memory,
+        },
+        { type: "error", code: "X", text: "", payloads: [], memory_json: memory },
+        observed('{"key":"user/7/pin","value":"123"}'),
+      ]),
+      { fields: ["pin"] },
+    );
+    expect(events).toMatchObject([
+      { entries_json: bare },
+      { memory_json: bare },
+      { content_json: `{"key":"user/7/pin","value":"${R}"}` },
+    ]);
+  });
+
+  test.each([
+    ['got {"token":["a-1",{"b":"c-2"}],"n":"d"}', `got {"token":["${R}",{"b":"${R}"}],"n":"d"}`],
+    ['{"n":1}\n{"token":{"s":"a-1","t":null},"n":2}', `{"n":1}\n{"token":{"s":"${R}","t":null},"n":2}`],
+    ['data: {"h":{"Token":[ "x, y]" , "z" ]}}\n\n', `data: {"h":{"Token":[ "${R}" , "${R}" ]}}\n\n`],
+    ['{"u":{"token":["123-45"],"toke', `{"u":{"token":["${R}"],"toke`],
+    ['{"u":{"token":[{"a":["123', `{"u":{"token":[{"a":["${R}`],
+    ["{'token': {'s': 'a-1'}, 'n': 'b'}", `{'token': {'s': '${R}'}, 'n': 'b'}`],
+    ['see {\\"token\\":[\\"a-1\\"],\\"n\\":1}', `see {\\"token\\":[\\"${R}\\"],\\"n\\":1}`],
+    ["x token=[a b c], then", `x token=[${R} b c], then`],
+  ])("in a list or an object within text that is no JSON: %s", async (text, expected) => {
+    const output = async (data: string) => {
+      const body = {
+        type: "output",
+        stream: "stdout",
+        offset: 0,
+        data: new TextEncoder().encode(data),
+      } as const;
+      const { events } = await redacted(await traceOf([body]), { fields: ["token"] });
+      if (events[0]?.type !== "output") throw new Error("the event is gone");
+      return new TextDecoder().decode(events[0].data);
+    };
+    const once = await output(text);
+    expect(once).toBe(expected);
+    expect(await output(once)).toBe(once);
+  });
+
   test("but a short one only where it stands as a word, and a very short one only under its field", async () => {
     const json = '{"code":"mia4","c":"no","text":"mia4 ... xmia4x no"}';
     const once = await redactedJson(json, { fields: ["code", "c"] });

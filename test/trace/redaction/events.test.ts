@@ -90,6 +90,26 @@ describe("a secret that is cut over events", () => {
     expect(text).not.toContain("@b");
   });
 
+  test.each([
+    ["a value that is known", { fields: ["first_name"] }, " Alice"],
+    ["what a pattern matches", { patterns: ["ipv4"] }, " 192.168.0.1"],
+  ])("is found in what a model might have said instead: %s", async (_, asked, candidate) => {
+    const spoken = { id: 1, logprob: -0.5, text: " Bob" };
+    const quiet = { ...spoken, top_ids: [1, 2], top_logprobs: [-0.5, -1], top_texts: [" Bob", " Eve"] };
+    const telling = { ...quiet, top_texts: [" Bob", candidate] };
+    const trace = await traceOf([
+      { type: "token_logit", source: "assistant", tokens: [telling, quiet] },
+      observed('{"first_name":"Alice"}'),
+    ]);
+    const { events, text } = await redacted(trace, asked);
+    if (events[0]?.type !== "token_logit") throw new Error("the event is gone");
+    expect(text).not.toContain(candidate);
+    expect(events[0].tokens).toMatchObject([
+      { ...spoken, top_ids: [], top_logprobs: [], top_texts: [] },
+      quiet,
+    ]);
+  });
+
   test("of half a megabyte's distance is found in a stream that is longer than what is held of it", async () => {
     const filler = "x ".repeat(40_000);
     const pieces = [filler, filler, filler, `${filler}a@b.ex`, `ample ${filler}`, filler, filler, filler];
