@@ -297,6 +297,8 @@ export const LIMITS = {
   redactionPatternChars: 4096,
   /** Encodings within encodings that are looked into, such as base64 in percent signs. */
   redactionNesting: 4,
+  /** Looks at what is left of a text; one that has something in it still goes whole. */
+  redactionRounds: 8,
   archiveMembers: 1_000_000,
   archiveNameBytes: 1024,
   archiveIndexBytes: 256 * 1024 * 1024,

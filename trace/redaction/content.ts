@@ -4,7 +4,7 @@
  */
 import { type JsonMember, type JsonNode, stringOf, treeOf } from "#trace/exchange/json-tree.ts";
 import { Finder, type Found } from "./finder.ts";
-import { isMark, MARK, markedName } from "./mark.ts";
+import { isMark, MARK, MemberNames } from "./mark.ts";
 import type { Pattern } from "./patterns.ts";
 
 type Edit = { start: number; end: number; text: string };
@@ -145,13 +145,11 @@ export class ContentRedactor {
   }
 
   #names(members: JsonMember[], edits: Edit[]): void {
-    const taken = new Set(members.map(({ name }) => name));
+    const names = new MemberNames(members.map(({ name }) => name));
     for (const { name, nameStart, nameEnd } of members) {
       const bare = this.#plain(name);
       if (bare === name) continue;
-      const unique = markedName(bare, taken);
-      taken.add(unique);
-      edits.push({ start: nameStart, end: nameEnd, text: JSON.stringify(unique) });
+      edits.push({ start: nameStart, end: nameEnd, text: JSON.stringify(names.unique(bare)) });
     }
   }
 
@@ -243,14 +241,17 @@ function bordersOf(texts: string[]): number[] {
   return borders;
 }
 
-/** The mark goes where a match begins; its other parts vanish. */
+/** The mark goes where a match begins; its other parts vanish. @param found in order and apart */
 function cutAcross(texts: string[], found: Found[]): string[] {
   let from = 0;
+  /** The first that does not end before the text. */
+  let next = 0;
   return texts.map((text) => {
     const to = from + text.length;
     const edits: Edit[] = [];
-    for (const { start, end } of found) {
-      if (end <= from || start >= to) continue;
+    while (next < found.length && found[next]!.end <= from) next++;
+    for (let at = next; at < found.length && found[at]!.start < to; at++) {
+      const { start, end } = found[at]!;
       edits.push({
         start: Math.max(start, from) - from,
         end: Math.min(end, to) - from,

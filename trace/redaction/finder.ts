@@ -45,16 +45,17 @@ export class Finder {
 
   /** In order and apart from each other, so that what is left between them holds nothing more. */
   find(text: string): Found[] {
-    return this.#settled(text, 0);
+    return this.#settled(text, { depth: 0, round: 1 });
   }
 
   /**
    * What goes over the borders of strings that stand next to each other, of which only their joined text tells.
+   * @param borders in order
    * @param inList whether they are items of one list, where a value may well have been cut in pieces
    */
   findAcross(joined: string, borders: readonly number[], inList: boolean): Found[] {
     const found: Found[] = [];
-    const crosses = ({ start, end }: Span) => borders.some((border) => start < border && border < end);
+    const crosses = ({ start, end }: Span) => (firstAfter(borders, start) ?? end) < end;
     for (const { start, end } of unmarked(joined)) {
       const piece = joined.slice(start, end);
       const at = (span: Span, why: string) => {
@@ -71,17 +72,25 @@ export class Finder {
     return apart(found);
   }
 
-  /** What a second look at the rest would find is found now: else redacting again would change the text again. */
-  #settled(text: string, depth: number): Found[] {
+  /**
+   * What a second look at the rest would find is found now: else redacting again would change the text again. A text that has
+   * something in it each time goes whole, as where an expression for the end of a text makes each end another.
+   */
+  #settled(text: string, looked: Looked): Found[] {
     const found: Found[] = [];
     for (const { start, end } of unmarked(text)) {
       const piece = text.slice(start, end);
-      const first = apart(this.#look(piece, depth));
+      const first = apart(this.#look(piece, looked));
       if (first.length === 0) continue;
+      if (looked.round === LIMITS.redactionRounds) {
+        found.push({ start, end, why: first[0]!.why });
+        continue;
+      }
+      const again = { ...looked, round: looked.round + 1 };
       let from = 0;
       for (const one of [...first, null]) {
         const to = one?.start ?? piece.length;
-        for (const more of this.#settled(piece.slice(from, to), depth)) found.push(moved(more, start + from));
+        for (const more of this.#settled(piece.slice(from, to), again)) found.push(moved(more, start + from));
         if (one === null) break;
         found.push(moved(one, start));
         from = one.end;
@@ -90,7 +99,7 @@ export class Finder {
     return found;
   }
 
-  #look(text: string, depth: number): Found[] {
+  #look(text: string, looked: Looked): Found[] {
     const found: Found[] = [];
     for (const pattern of this.#set.matching(text)) {
       for (const span of matchesOf(pattern, text)) {
@@ -105,14 +114,16 @@ export class Finder {
         this.learn(text.slice(span.start, span.end));
       }
     }
-    if (depth < LIMITS.redactionNesting) this.#lookDeeper(text, depth + 1, found);
+    if (looked.depth < LIMITS.redactionNesting) {
+      this.#lookDeeper(text, { ...looked, depth: looked.depth + 1 }, found);
+    }
     return found;
   }
 
   /** Into what the text says in another encoding. */
-  #lookDeeper(text: string, depth: number, found: Found[]): void {
+  #lookDeeper(text: string, looked: Looked, found: Found[]): void {
     const look = (view: View) => {
-      for (const inner of this.#settled(view.text, depth)) {
+      for (const inner of this.#settled(view.text, looked)) {
         found.push({ ...view.source(inner), why: inner.why });
       }
     };
@@ -154,12 +165,26 @@ export class Finder {
 
 const VALUE = "value found elsewhere";
 
+/** How many encodings deep a text stands, and how often what was left of it has been looked at. */
+type Looked = { depth: number; round: number };
+
 /** A name and what leads to its value; behind an option that is a blank. */
 const NAME = /(?<![\w.])([A-Za-z_][\w.-]{0,63})(?:["']?[ \t]{0,8}[:=][ \t]{0,8}|(?<=--[\w.-]{1,64}) )/g;
 /** In quotes, which may be missing at the end, or up to the next separator. */
 const VALUE_OF_NAME = /["']((?:[^"'\\\r\n]|\\.)+)|([^\s,;&"'}\])]+)/y;
 /** Of a header that is a line of its own. */
 const LINE = /["']((?:[^"'\\\r\n]|\\.)+)|([^\r\n]+)/y;
+
+/** Of numbers in order the first that is larger. */
+function firstAfter(numbers: readonly number[], least: number): number | undefined {
+  let [low, high] = [0, numbers.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (numbers[middle]! <= least) low = middle + 1;
+    else high = middle;
+  }
+  return numbers[low];
+}
 
 function plainName(name: string): string {
   return name.toLowerCase().replace(/[-_ ]/g, "");

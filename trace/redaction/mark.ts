@@ -24,11 +24,20 @@ export function isMark(text: string): boolean {
   return /^\[redacted(?: \d+)?\]$/.test(text);
 }
 
-/** A name that no other member of its object has. */
-export function markedName(text: string, taken: ReadonlySet<string>): string {
-  if (!taken.has(text)) return text;
-  for (let number = 2; ; number++) {
-    const name = `[redacted ${number}]`;
-    if (!taken.has(name)) return name;
+/** Gives the members of one object names that no other has. */
+export class MemberNames {
+  readonly #taken: Set<string>;
+  /** All marks up to this one's number are taken. */
+  #number = 1;
+
+  constructor(taken: Iterable<string>) {
+    this.#taken = new Set(taken);
+  }
+
+  unique(name: string): string {
+    let unique = name;
+    while (this.#taken.has(unique)) unique = `[redacted ${++this.#number}]`;
+    this.#taken.add(unique);
+    return unique;
   }
 }

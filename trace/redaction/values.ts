@@ -52,27 +52,27 @@ export class SecretValues {
   }
 }
 
-/** Many texts that are looked for at once, by their first characters. */
+/** Many texts that are looked for at once, by their first characters and then, however many begin alike, by length. */
 class Needles {
-  readonly #byStart = new Map<number, string[]>();
-  readonly #known = new Set<string>();
+  readonly #byStart = new Map<number, { length: number; needles: Set<string> }[]>();
   /** By the lower half of the start's hash: most places are passed over with one look. */
   readonly #starts = new Uint8Array(1 << 16);
-
-  get size(): number {
-    return this.#known.size;
-  }
+  size = 0;
 
   /** False for one that is known. */
   add(needle: string): boolean {
-    if (this.#known.has(needle)) return false;
-    this.#known.add(needle);
     const start = hashAt(needle, 0);
-    const alike = this.#byStart.get(start) ?? [];
-    this.#byStart.set(start, alike);
-    alike.push(needle);
+    const lengths = this.#byStart.get(start) ?? [];
+    this.#byStart.set(start, lengths);
+    const { length } = needle;
     // the longest first, so that a match is never a part of a longer one
-    alike.sort((one, other) => other.length - one.length);
+    let at = lengths.findIndex((alike) => alike.length <= length);
+    if (at < 0) at = lengths.length;
+    if (lengths[at]?.length !== length) lengths.splice(at, 0, { length, needles: new Set() });
+    const { needles } = lengths[at]!;
+    if (needles.has(needle)) return false;
+    needles.add(needle);
+    this.size++;
     this.#starts[start & 0xffff] = 1;
     return true;
   }
@@ -81,10 +81,13 @@ class Needles {
     for (let at = 0; at + LEAST_CHARS <= text.length; at++) {
       const start = hashAt(text, at);
       if (this.#starts[start & 0xffff] === 0) continue;
-      const needle = this.#byStart.get(start)?.find((one) => text.startsWith(one, at) && counts(one, at));
-      if (needle === undefined) continue;
-      yield { start: at, end: at + needle.length };
-      at += needle.length - 1;
+      for (const { length, needles } of this.#byStart.get(start) ?? []) {
+        const part = text.slice(at, at + length);
+        if (!needles.has(part) || !counts(part, at)) continue;
+        yield { start: at, end: at + length };
+        at += length - 1;
+        break;
+      }
     }
   }
 }

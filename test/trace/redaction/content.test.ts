@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { observed, redacted, redactedJson, traceOf } from "./redacted.ts";
+import { type Asked, observed, redacted, redactedJson, traceOf } from "./redacted.ts";
 
 const R = "[redacted]";
 
@@ -268,11 +268,40 @@ describe("the built-in patterns", () => {
     await expect(redacted(trace, { patterns: ["(a)\\1"] })).rejects.toThrow(/neither built in/);
   });
 
-  test("an expression that makes others run for ever takes time in proportion to the text", async () => {
-    const cpu = async (length: number) => {
-      const trace = await traceOf([observed(JSON.stringify(`${"a".repeat(length)}!`))]);
+  const numbered = <T>(count: number, one: (number: number) => T): T[] =>
+    Array.from({ length: count }, (_, number) => one(number));
+  test.each<[string, (count: number) => unknown, Asked]>([
+    [
+      "an expression that makes others run for ever",
+      (count) => `${"a".repeat(count)}!`,
+      { patterns: ["(a+)+$", "(a|aa)+c"] },
+    ],
+    [
+      "an expression that each end of the text fits",
+      (count) => `n ${"1234".repeat(count)}`,
+      { patterns: ["[0-9]{4}$"] },
+    ],
+    [
+      "names of members that all go",
+      (count) => Object.fromEntries(numbered(count, (number) => [`u${number}@x.example`, 1])),
+      { patterns: ["email"] },
+    ],
+    [
+      "values that begin alike",
+      (count) => numbered(count, (number) => ({ email: `user${number}@x.example` })),
+      { fields: ["email"] },
+    ],
+    [
+      "a list that is full of matches",
+      (count) => numbered(count, () => "my horse"),
+      { patterns: ["my horse"] },
+    ],
+    ["names within names", (count) => `token:${"[token:".repeat(count)}`, { fields: ["token"] }],
+  ])("%s takes time in proportion to the text", async (_, content, asked) => {
+    const cpu = async (count: number) => {
+      const trace = await traceOf([observed(JSON.stringify(content(count)))]);
       const before = process.cpuUsage();
-      await redacted(trace, { patterns: ["(a+)+$", "(a|aa)+c"] });
+      await redacted(trace, asked);
       return process.cpuUsage(before).user;
     };
     await cpu(1_000);
