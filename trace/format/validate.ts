@@ -69,8 +69,9 @@ class Story {
   readonly calls = { started: 0, ended: 0 };
   readonly steps = { begun: 0, ended: 0 };
   #calls = new Map<number, "started" | "ended">();
-  /** The innermost last. */
-  #openSteps: number[] = [];
+  readonly #openSteps = new Set<number>();
+  /** The innermost open one last; others may have ended. */
+  readonly #begunSteps: number[] = [];
   #lastStep = 0;
   #lastUs = 0;
 
@@ -98,7 +99,7 @@ class Story {
   }
 
   #tellStep({ state, step, parent }: TraceEvent<"plan_step">, wrong: string[]): void {
-    const innermost = this.#openSteps.at(-1) ?? null;
+    const innermost = this.#begunSteps.at(-1) ?? null;
     if (state === "begun") {
       if (step <= this.#lastStep) wrong.push(`step ${step} begins after step ${this.#lastStep}`);
       if (parent !== innermost) {
@@ -107,12 +108,15 @@ class Story {
         );
       }
       this.#lastStep = Math.max(this.#lastStep, step);
-      this.#openSteps.push(step);
+      this.#openSteps.add(step);
+      this.#begunSteps.push(step);
       this.steps.begun++;
-    } else if (!this.#openSteps.includes(step)) wrong.push(`step ${step} is ${state} and is not open`);
+    } else if (!this.#openSteps.has(step)) wrong.push(`step ${step} is ${state} and is not open`);
     else if (state === "ended") {
       if (step !== innermost) wrong.push(`step ${step} ends while ${nameOf(innermost)} within it is open`);
-      this.#openSteps = this.#openSteps.filter((open) => open !== step);
+      this.#openSteps.delete(step);
+      while (this.#begunSteps.length > 0 && !this.#openSteps.has(this.#begunSteps.at(-1)!))
+        this.#begunSteps.pop();
       this.steps.ended++;
     }
   }
