@@ -27,7 +27,7 @@ export type CleanUp = {
 
 /**
  * @param nowMs what is the time, in milliseconds since 1970
- * @throws INVALID_REQUEST where the root is a link or no folder; NOT_FOUND
+ * @throws INVALID_REQUEST where the root is a link, no folder, or of a checkpoint; NOT_FOUND
  */
 export function cleanUp(
   root: string,
@@ -38,6 +38,14 @@ export function cleanUp(
   const result: CleanUp = { deleted: [], kept: 0, skipped: [], failed: [] };
   const folder = Folder.open(root);
   try {
+    // also where a relative path or a link above does not show it
+    const checkpoint = folder.realPath().split("/").find(isCheckpointName);
+    if (checkpoint !== undefined) {
+      throw new DsecError(
+        "INVALID_REQUEST",
+        `${root} is not cleaned up: it is ${JSON.stringify(checkpoint)} or lies below it, whose name says checkpoint; name another folder, or delete its traces by hand`,
+      );
+    }
     const found: Found[] = [];
     find(folder, [], found, result);
     // of files that are equally old the name decides, so that a dry run says what a run would do

@@ -11,6 +11,7 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
+  readlinkSync,
   type Stats,
   unlinkSync,
 } from "node:fs";
@@ -32,6 +33,11 @@ export class Folder {
   static open(path: string): Folder {
     const bare = path.replace(/(?<=.)\/+$/, "");
     return new Folder(path, openFolder(bare, path));
+  }
+
+  /** Where it is now, without links. */
+  realPath(): string {
+    return readlinkSync(`/proc/self/fd/${this.#fd}`);
   }
 
   /** Names, in order. */

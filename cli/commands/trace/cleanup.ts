@@ -23,7 +23,7 @@ export function define(command: Command): void {
     "after",
     `\nDeleted are files that end in .trace or .traj, and nothing else. Never followed or deleted are links; never touched is
 what has checkpoint, check-point, check_point or ckpt in its name, nor anything below such a folder; nor a .traj that was
-written within the last hour. A folder that is itself a link is refused.`,
+written within the last hour. A folder that is itself a link, or is of a checkpoint, is refused.`,
   );
 }
 

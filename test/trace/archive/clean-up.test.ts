@@ -88,6 +88,15 @@ describe("cleaning up", () => {
     for (const path of kept) expect(existsSync(path)).toBe(true);
   });
 
+  test("is refused in a checkpoint's folder and below it, also by a path that does not show it", () => {
+    const paths = [made("checkpoints/a.trace", 100), made("checkpoints/run/b.trace", 100)];
+    symlinkSync(join(folder, "checkpoints"), join(folder, "saved"));
+    for (const path of ["checkpoints", "checkpoints/run", "checkpoints/run/.", "saved/run"]) {
+      expect(() => cleanUp(`${folder}/${path}`, weekOld, NOW_MS)).toThrow(/whose name says checkpoint/);
+    }
+    for (const path of paths) expect(existsSync(path)).toBe(true);
+  });
+
   test("leaves a trajectory that was written within the last hour, even where its age would let it go", () => {
     made("live.traj", 0.01);
     made("dead.traj", 0.1);
