@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { closeSync, fsyncSync, writeSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { DsecError } from "#core/errors.ts";
@@ -8,6 +8,7 @@ import { checkTarHeader, padded, tarHeader } from "#trace/archive/tar.ts";
 import type { Source } from "#trace/format/walk.ts";
 import { corruptArchive, frameDoesNotUnpack } from "./corrupt-archive.ts";
 import { nodeEngine } from "./engine.ts";
+import { temporaryName } from "./files.ts";
 import { Folder } from "./folder.ts";
 import { foreignFiles, listForeign } from "./foreign-archive.ts";
 import { unpackFrame } from "./unpack-zstd.ts";
@@ -150,7 +151,7 @@ async function writeMember(
       folder = folder.madeFolder(part);
       opened.push(folder);
     }
-    const temporary = `.${last.slice(0, 100)}.${randomBytes(6).toString("hex")}.tmp`;
+    const temporary = temporaryName(last);
     const fd = folder.makeFile(temporary);
     try {
       try {

@@ -7,6 +7,7 @@ import {
   fsyncSync,
   ftruncateSync,
   linkSync,
+  lstatSync,
   openSync,
   readSync,
   rmSync,
@@ -212,7 +213,9 @@ export async function publish<T extends object>(
   path: string,
   write: (sink: FileSink) => Promise<T>,
 ): Promise<T & { digest: Digest; size: number }> {
-  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  // known before the work of hours; the link below sees who is faster
+  if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) throw exists(path);
+  const temporary = join(dirname(path), temporaryName(basename(path)));
   const sink = new FileSink(temporary);
   try {
     const made = await write(sink);
@@ -232,6 +235,11 @@ export async function publish<T extends object>(
     sink.close();
     rmSync(temporary, { force: true });
   }
+}
+
+/** Begins with a dot and the name, as much of it as leaves room in the 255 bytes of a file's name: a character has three at most. */
+export function temporaryName(name: string): string {
+  return `.${name.slice(0, 75)}.${randomBytes(6).toString("hex")}.tmp`;
 }
 
 function syncFolder(path: string): void {

@@ -4,6 +4,7 @@ import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
 import { encodeEvent } from "#trace/events/codec.ts";
 import type { EventBody } from "#trace/events/event.ts";
+import type { Damage } from "#trace/format/reader.ts";
 import type { TraceSegment } from "#trace/format/segment.ts";
 import { TrajectoryWriter } from "#trace/format/writer.ts";
 import {
@@ -15,8 +16,12 @@ import {
 import { nodeEngine } from "./engine.ts";
 import { type FileSink, openTraceFile, publish, type SealedTrace } from "./files.ts";
 
-/** `counts`: how often something was taken out, by why. Never what. */
-export type RedactedFile = SealedTrace & { from_digest: Digest; counts: Record<string, number> };
+/** `counts`: how often something was taken out, by why. Never what. `damage`: from where on the file could not be read. */
+export type RedactedFile = SealedTrace & {
+  from_digest: Digest;
+  counts: Record<string, number>;
+  damage: Damage | null;
+};
 
 /**
  * Writes the file's events without what must go, chained anew. Where there is nothing to take out, they are the same bytes with
@@ -31,10 +36,12 @@ export async function redactFile(
   const from_digest = await digestOfFile(input);
   const trace = await openTraceFile(input);
   try {
-    const redaction = await redact(trace.segments, from_digest, { ...options, sha256: nodeEngine.sha256 });
-    const sealed = await publish(output, (sink) => write(trace.segments, redaction, sink));
-    const counts = redaction.state === "clean" ? [] : [...redaction.counts].sort();
-    return { ...sealed, from_digest, counts: Object.fromEntries(counts) };
+    return await publish(output, async (sink) => {
+      const redaction = await redact(trace.segments, from_digest, { ...options, sha256: nodeEngine.sha256 });
+      const written = await write(trace.segments, redaction, sink);
+      const counts = redaction.state === "clean" ? [] : [...redaction.counts].sort();
+      return { ...written, from_digest, counts: Object.fromEntries(counts), damage: trace.damage };
+    });
   } finally {
     await trace.close();
   }

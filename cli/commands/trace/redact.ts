@@ -50,6 +50,10 @@ async function run(file: string, options: Options): Promise<void> {
   const onEvent = (reading: string, seq: number) => shown.at(`${file}, ${reading}`, seq - 1);
   const redacted = await redactFile(file, options.output, { fields: named, patterns, onEvent });
   shown.end();
+  const { damage } = redacted;
+  if (damage !== null) {
+    note(`left out: all from offset ${damage.offset} on, for ${plainLine(damage.reason)}`);
+  }
   if (options.json) return printJson({ file: options.output, ...redacted });
   const counts = Object.entries(redacted.counts);
   if (options.report && counts.length > 0) {

@@ -65,6 +65,8 @@ const NAMES = {
   "b/c.trace": randomBytes(700_000),
   "ünï.trace": "",
   [`${"d".repeat(90)}/${"e".repeat(90)}.trace`]: "long",
+  // 255 bytes, as many as a name has
+  [`${"発".repeat(83)}.trace`]: "as long as can be",
 };
 
 describe("an archive", () => {

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -271,7 +271,26 @@ describe("a redacted file", () => {
     expect(trace.segments[0]!.header.redacted_from_digest).toBe(sealed.digest);
     expect(await validate(trace.segments[0]!)).toMatchObject({ problem_count: 0, events: 3 });
     await trace.close();
-    await expect(redactFile(paths[0]!, paths[1]!, options)).rejects.toMatchObject({ code: "TRACE_EXISTS" });
+    let read = 0;
+    const onEvent = () => read++;
+    await expect(redactFile(paths[0]!, paths[1]!, { ...options, onEvent })).rejects.toMatchObject({
+      code: "TRACE_EXISTS",
+    });
+    expect(read, "events read before the name that is taken was refused").toBe(0);
+  });
+
+  test("tells from where on a damaged file was not read", async () => {
+    const [whole, cut, out] = ["whole", "cut", "out"].map((name) => join(folder, `${name}.trace`));
+    const event = { ...observed('{"mail":"a@b.example"}'), t_us: 1, wall_us: 10 };
+    await writeTrace(whole!, { trace_id: "t", source: "dsec", started_wall_us: 9 }, [event]);
+    const bytes = readFileSync(whole!);
+    writeFileSync(cut!, bytes.subarray(0, -1));
+    const redacted = await redactFile(cut!, out!, options);
+    expect(redacted).toMatchObject({ count: 1, counts: { email: 1 } });
+    expect(redacted.damage).toEqual({
+      offset: expect.any(Number),
+      reason: expect.stringContaining("ends in"),
+    });
   });
 });
 
