@@ -112,7 +112,10 @@ export class TrajectoryWriter {
     this.#count++;
   }
 
-  /** Writes what is held. The last block header says where the chain stands. */
+  /**
+   * Writes what is held. The last block header says where the chain stands.
+   * @throws EVENT_LOG_FULL rather than to write blocks that a reader refuses, and all after them with them
+   */
   flush(): void {
     if (this.#heldBytes === 0) return;
     const parts: Uint8Array[] = [];
@@ -135,6 +138,12 @@ export class TrajectoryWriter {
       parts.push(header, frame);
       blocks.push(...facts.map((block) => ({ ...block, offset })));
       offset += header.length + frame.length;
+    }
+    if (this.#blocks.length + blocks.length > LIMITS.traceBlocks) {
+      throw new DsecError(
+        "EVENT_LOG_FULL",
+        `trace ${this.header.trace_id} has ${this.#blocks.length} blocks; more than ${LIMITS.traceBlocks} nobody reads again: end it, and record what follows in another`,
+      );
     }
     this.#write(concatBytes(parts));
     this.#lastDigest = lastDigest;

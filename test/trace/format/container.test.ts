@@ -238,6 +238,32 @@ test("a write that fails loses nothing and counts nothing twice: the flush is tr
   await file.segments[0]!.verify();
 });
 
+test("no more blocks are written than are read again, and those that are there stay a trace", async () => {
+  // a million take half a minute to write
+  const limits = LIMITS as { traceBlocks: number };
+  const { traceBlocks } = limits;
+  try {
+    limits.traceBlocks = 5;
+    const parts: Uint8Array[] = [];
+    const writer = new TrajectoryWriter(HEADER, nodeEngine, (bytes) => parts.push(bytes));
+    const add = () => {
+      const place = { seq: writer.count + 1, t_us: 1, wall_skew_us: 0 };
+      writer.add(encodeEvent({ type: "reward", components: [], sum: 1 }, place), {
+        ...place,
+        type: "reward",
+      });
+      writer.flush();
+    };
+    for (let block = 1; block <= 5; block++) add();
+    expect(add).toThrow(/has 5 blocks; more than 5 nobody reads again/);
+    const file = await opened(Buffer.concat(parts));
+    expect(file).toMatchObject({ damage: null, segments: [{ count: 5 }] });
+    expect(() => writer.seal()).toThrow(/nobody reads again/);
+  } finally {
+    limits.traceBlocks = traceBlocks;
+  }
+});
+
 test("every type of event finds its section again", async () => {
   const one = EVENT_TYPES.map((type) => bodies.find((body) => body.type === type)!);
   const [segment] = (await opened(made(one))).segments;
