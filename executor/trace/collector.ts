@@ -7,7 +7,7 @@ import { LIMITS } from "#core/limits.ts";
 import { Ring, type RingCounters } from "#native/index.ts";
 import type { EventType } from "#trace/events/event.ts";
 import type { NewTraceHeader } from "#trace/format/header.ts";
-import type { SealedTrace } from "#trace/node/files.ts";
+import { removeUnpublished, type SealedTrace } from "#trace/node/files.ts";
 import { tracePathOf } from "./paths.ts";
 import { type CollectorMessage, type CollectorSetup, kindOf, type Opening, RECORD } from "./protocol.ts";
 import { Sealer } from "./sealer.ts";
@@ -102,6 +102,7 @@ export class Collector {
    * written, or between making it and removing the trajectory, which then goes.
    */
   async sealLeft(trajectory: string): Promise<SealedTrace | null> {
+    removeUnpublished(tracePathOf(trajectory));
     const { size } = await stat(trajectory);
     if (size > 0 && !existsSync(tracePathOf(trajectory))) return this.#sealer.seal(trajectory);
     await rm(trajectory);

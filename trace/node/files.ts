@@ -9,6 +9,7 @@ import {
   linkSync,
   lstatSync,
   openSync,
+  readdirSync,
   readSync,
   rmSync,
   writeSync,
@@ -237,9 +238,24 @@ export async function publish<T extends object>(
   }
 }
 
-/** Begins with a dot and the name, as much of it as leaves room in the 255 bytes of a file's name: a character has three at most. */
+/** The name of a file until it has its own, which is `name`. */
 export function temporaryName(name: string): string {
-  return `.${name.slice(0, 75)}.${randomBytes(6).toString("hex")}.tmp`;
+  return `${temporaryStart(name)}${randomBytes(6).toString("hex")}.tmp`;
+}
+
+/** As much of the name as leaves room in the 255 bytes that one may have: a character has three at most. */
+function temporaryStart(name: string): string {
+  return `.${name.slice(0, 79)}.`;
+}
+
+/** Removes what a process left that was killed while it published under this name. */
+export function removeUnpublished(path: string): void {
+  const start = temporaryStart(basename(path));
+  for (const name of readdirSync(dirname(path))) {
+    if (name.startsWith(start) && /^[0-9a-f]{12}\.tmp$/.test(name.slice(start.length))) {
+      rmSync(join(dirname(path), name), { force: true });
+    }
+  }
 }
 
 function syncFolder(path: string): void {

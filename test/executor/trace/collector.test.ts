@@ -3,7 +3,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -227,6 +227,12 @@ test("what a killed life left of no use to anybody is gone after the next, and i
     await writeFile(left, content);
     expect(await collector.sealLeft(left)).toBeNull();
   }
+  // Killed while it made the trace; that of another attempt is being made.
+  const unfinished = (of: string) => join(dirname(of), `.${basename(of)}.0123456789ab.tmp`);
+  const other = unfinished(path.replace(/\.trace$/, "x.trace"));
+  for (const left of [unfinished(path), other, trajectory]) await writeFile(left, "");
+  expect(await collector.sealLeft(trajectory)).toBeNull();
+  expect((await readdir(dirname(path))).sort()).toEqual([basename(other), basename(path)]);
   expect(await trajectoriesIn(directory)).toEqual([]);
   expect(await readFile(path)).toEqual(trace);
 });
