@@ -14,7 +14,7 @@ import { pageName, reportPage } from "#trace/report/page.ts";
 import { Option, usageError } from "./program.ts";
 import { byteCount, plainLine } from "./terminal.ts";
 import { progress, traceFiles } from "./trace-files.ts";
-import { segmentsIn } from "./trace-segments.ts";
+import { type NamedSegment, readSegments } from "./trace-segments.ts";
 
 /** Where the recording of each row of a report on many is. */
 type Source = { path: string; at: number };
@@ -31,17 +31,22 @@ export type ReportOptions = MeasureOptions & {
 export async function reportOn(words: string[], options: ReportOptions): Promise<Reported> {
   const sources: Source[] = [];
   if (await isOne(words)) {
-    // awaited, for the file is closed when the loop is left
-    for await (const { file, segment } of segmentsIn(words, "reading"))
-      return { report: await oneReport(segment, file, options), sources, measured: options };
+    let report: OneReport | null = null;
+    await readSegments(words, "reading", async ({ file, segment }) => {
+      report = await oneReport(segment, file, options);
+      return "next";
+    });
+    if (report !== null) return { report, sources, measured: options };
     throw new DsecError("TRACE_CORRUPT", `${words.join(" ")}: nothing in it can be read`);
   }
   const builder = new ManyReportBuilder(options);
   const refuse = (file: string, error: DsecError) => builder.refuse(file, error);
-  for await (const { file, path, at, segment } of segmentsIn(words, "measuring", refuse)) {
+  const add = async ({ file, path, at, segment }: NamedSegment) => {
     builder.add(await measure(segment, file, options));
     sources.push({ path, at });
-  }
+    return "next" as const;
+  };
+  await readSegments(words, "measuring", add, refuse);
   return { report: await builder.result(), sources, measured: options };
 }
 

@@ -11,33 +11,22 @@ import { progress, traceFiles } from "./trace-files.ts";
 export type NamedSegment = { file: string; path: string; at: number; segment: TraceSegment };
 
 /**
- * What cannot be read is told and left out, and the command then ends with exit code 1; the others are still read.
+ * Each recording is given to `read` in turn, until that has enough. What cannot be read, be it found when a file is opened or only
+ * while `read` is at it, is told and left out, and the command then ends with exit code 1; the others are still read.
  * @param verb for the line on progress
  */
-export async function* segmentsIn(
+export async function readSegments(
   words: readonly string[],
   verb: string,
+  read: (named: NamedSegment) => Promise<"next" | "enough">,
   onRefused: (file: string, error: DsecError) => void = () => {},
-): AsyncGenerator<NamedSegment> {
+): Promise<void> {
   const shown = progress(verb);
   let done = 0;
   for await (const path of traceFiles(words)) {
     shown.at(path, done++);
     try {
-      const trace = await openTraceFile(path);
-      try {
-        for (const [at, segment] of trace.segments.entries()) {
-          yield { file: trace.segments.length > 1 ? `${path}#${at + 1}` : path, path, at, segment };
-        }
-        if (trace.damage !== null) {
-          throw new DsecError(
-            "TRACE_CORRUPT",
-            `${path} is damaged from offset ${trace.damage.offset} on: ${trace.damage.reason}; what comes before was read`,
-          );
-        }
-      } finally {
-        await trace.close();
-      }
+      if ((await readFile(path, read)) === "enough") break;
     } catch (error) {
       if (!(error instanceof DsecError)) throw error;
       shown.end();
@@ -46,6 +35,26 @@ export async function* segmentsIn(
     }
   }
   shown.end();
+}
+
+async function readFile(
+  path: string,
+  read: (named: NamedSegment) => Promise<"next" | "enough">,
+): Promise<"next" | "enough"> {
+  const trace = await openTraceFile(path);
+  try {
+    for (const [at, segment] of trace.segments.entries()) {
+      const file = trace.segments.length > 1 ? `${path}#${at + 1}` : path;
+      if ((await read({ file, path, at, segment })) === "enough") return "enough";
+    }
+    if (trace.damage === null) return "next";
+    throw new DsecError(
+      "TRACE_CORRUPT",
+      `${path} is damaged from offset ${trace.damage.offset} on: ${trace.damage.reason}; what comes before was read`,
+    );
+  } finally {
+    await trace.close();
+  }
 }
 
 function refused(path: string, { code, message }: DsecError): void {

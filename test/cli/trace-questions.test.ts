@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { call, failed, type Made, remember } from "#test/trace/made-trace.ts";
-import { writeTrace } from "#trace/node/files.ts";
+import { openTraceFile, writeTrace } from "#trace/node/files.ts";
 import { dsec } from "./dsec.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "dsec-questions-"));
@@ -94,6 +94,45 @@ test("a query that is none is shown with a caret, and a file that is none is lef
   expect(both.stderr).toContain(`left out ${nothing}: TRACE_CORRUPT`);
   const missing = await dsec(["trace", "search", join(folder, "none-*.trace"), "-q", "seq == 1"]);
   expect(missing.stderr).toContain("NOT_FOUND");
+});
+
+test("a trace that is found damaged while it is read costs the others nothing", async () => {
+  const mixed = mkdtempSync(join(tmpdir(), "dsec-mixed-"));
+  for (const name of ["run-00.trace", "run-01.trace", "run-02.trace"])
+    copyFileSync(join(folder, name), join(mixed, name));
+  const damaged = join(mixed, "run-01.trace");
+  const trace = await openTraceFile(damaged);
+  const { offset } = trace.segments[0]!.blocks[0]!;
+  await trace.close();
+  const bytes = readFileSync(damaged);
+  // Index and block headers are whole: what is wrong with the frame is only known once it is read.
+  const frame = bytes.indexOf(Buffer.from([0x28, 0xb5, 0x2f, 0xfd]), offset);
+  bytes[frame + 20]! ^= 1;
+  writeFileSync(damaged, bytes);
+  for (const [words, kept] of [
+    [["report", mixed, "--json"], "run-02.trace"],
+    [["search", mixed, "-q", "seq > 0"], "run-02.trace"],
+    [["search", mixed, "-q", "seq > 0", "--count"], "17 in all"],
+    [["analyze", mixed, "--metric", "latency", "--json"], '"traces": 2'],
+  ] as const) {
+    const read = await dsec(["trace", ...words]);
+    expect(read.stdout.toString(), words.join(" ")).toContain(kept);
+    expect(read.stderr).toContain(`left out ${damaged}: TRACE_CORRUPT`);
+    expect(read.code).toBe(1);
+  }
+  rmSync(mixed, { recursive: true });
+});
+
+test("who reads one recording is told what of its file could not be read", async () => {
+  const cut = join(folder, "cut.part");
+  const whole = readFileSync(join(folder, "run-00.trace"));
+  writeFileSync(cut, whole.subarray(0, -20));
+  const read = await dsec(["trace", "report", cut]);
+  expect(read.stderr).toMatch(/left out .*cut\.part: TRACE_CORRUPT: .* is damaged from offset \d+ on/);
+  expect(read.code).toBe(1);
+  const compared = await dsec(["trace", "diff", cut, join(folder, "run-01.trace")]);
+  expect(compared.stderr).toContain("what comes before is compared");
+  expect(compared.code).toBe(1);
 });
 
 test("what was recorded cannot drive the terminal", async () => {

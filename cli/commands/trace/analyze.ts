@@ -7,7 +7,7 @@ import { SizeAnalysis, type Sizes } from "#trace/analysis/sizes.ts";
 import { type Command, examples, Option } from "../../program.ts";
 import { byteCount, paintFor, plainLine, table } from "../../terminal.ts";
 import { right } from "../../trace-report-text.ts";
-import { LinePrinter, type NamedSegment, recordedJson, segmentsIn } from "../../trace-segments.ts";
+import { LinePrinter, type NamedSegment, readSegments, recordedJson } from "../../trace-segments.ts";
 
 /** One question about many traces: each is added, then the answer is given as JSON or as text. */
 type Analysis = { add(named: NamedSegment): Promise<void>; result(): object; text(): string };
@@ -53,10 +53,11 @@ memory_links        which tools' writes were read by which later calls, and what
 async function run(words: string[], options: Options): Promise<void> {
   const analysis: Analysis = ANALYSES[options.metric]();
   let traces = 0;
-  for await (const named of segmentsIn(words, "reading")) {
+  await readSegments(words, "reading", async (named) => {
     await analysis.add(named);
     traces++;
-  }
+    return "next";
+  });
   const data = { metric: options.metric, traces, ...analysis.result() };
   await new LinePrinter().print(options.json ? recordedJson(data, 2) : analysis.text());
 }
@@ -160,7 +161,7 @@ const SHADES = " ░▒▓█";
 
 function heatmapText({ columns, rows, left_out }: Heatmap): string {
   if (rows.length === 0) return "no calls";
-  const most = Math.max(...rows.flatMap(({ calls }) => calls));
+  const most = rows.reduce((so_far, { calls }) => Math.max(so_far, ...calls), 0);
   const shade = (count: number) => SHADES[count === 0 ? 0 : Math.max(1, Math.ceil((4 * count) / most))]!;
   const cells = rows.map(({ tool, calls, errors }) => [
     plainLine(tool),

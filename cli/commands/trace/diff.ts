@@ -5,7 +5,7 @@ import { METRICS } from "#trace/analysis/report-data.ts";
 import type { TraceFile } from "#trace/format/reader.ts";
 import { DIVERGENCE_THRESHOLD } from "#trace/metrics/logit-divergence.ts";
 import { openTraceFile } from "#trace/node/files.ts";
-import { type Command, examples, note, Option, usageError } from "../../program.ts";
+import { type Command, EXIT, examples, note, Option, usageError } from "../../program.ts";
 import { paintFor, plainLine, table } from "../../terminal.ts";
 import { heading, numberText, right, short } from "../../trace-report-text.ts";
 import { LinePrinter, recordedJson } from "../../trace-segments.ts";
@@ -63,6 +63,7 @@ async function firstOf(path: string, files: TraceFile[]) {
   files.push(file);
   if (file.damage !== null) {
     note(`${plainLine(path)} is damaged from offset ${file.damage.offset} on; what comes before is compared`);
+    process.exitCode = EXIT.failed;
   }
   const segment = file.segments[0];
   if (segment === undefined) throw new DsecError("TRACE_CORRUPT", `${path}: nothing in it can be read`);

@@ -9,8 +9,8 @@ import {
   failedWithin,
   LinePrinter,
   type NamedSegment,
+  readSegments,
   recordedJson,
-  segmentsIn,
 } from "../../trace-segments.ts";
 import { Timeline } from "../../trace-timeline.ts";
 
@@ -73,7 +73,16 @@ async function run(file: string, options: Options): Promise<void> {
   }
   const printer = new LinePrinter();
   if (format === "json") return printJson(file, options, printer);
-  for await (const named of segmentsIn([file], "reading")) await printTimeline(named, options, printer);
+  let failure: unknown = null;
+  await readSegments([file], "reading", async (named) => {
+    try {
+      return await printTimeline(named, options, printer);
+    } catch (error) {
+      failure = error;
+      return "enough";
+    }
+  });
+  if (failure !== null) throw failure;
 }
 
 /** The event to begin with. @throws NOT_FOUND for a plan step or a call that there is not */
@@ -110,29 +119,39 @@ async function* chosen(
 async function printJson(file: string, options: Options, printer: LinePrinter): Promise<void> {
   let before = `{"file":${JSON.stringify(file)},"segments":[`;
   let end = "]}";
-  try {
-    for await (const named of segmentsIn([file], "reading")) {
+  let failure: unknown = null;
+  await readSegments([file], "reading", async (named) => {
+    try {
       const { header, state, count, chainHead } = named.segment;
       const fromSeq = await firstSeq(named, options);
       const head = recordedJson({ header, state, count, chain_head: chainHead }).slice(0, -1);
       await printer.print(`${before}${head},"events":[`);
       [before, end] = ["", "]}]}"];
       for await (const event of chosen(named, fromSeq, options)) {
-        if (!(await printer.print(`${before}${recordedJson(event)}`))) return;
+        if (!(await printer.print(`${before}${recordedJson(event)}`))) return "enough";
         before = ",";
       }
       await printer.print("]}");
       [before, end] = [",", "]}"];
+      return "next";
+    } catch (error) {
+      failure = error;
+      return "enough";
     }
-  } catch (error) {
-    if (before.startsWith("{")) throw error;
-    await printer.print(`${end.slice(0, -1)},"error":${failedWithin(error)}}`);
+  });
+  if (failure !== null) {
+    if (before.startsWith("{")) throw failure;
+    await printer.print(`${end.slice(0, -1)},"error":${failedWithin(failure)}}`);
     return;
   }
   await printer.print(before.startsWith("{") ? `${before}]}` : "]}");
 }
 
-async function printTimeline(named: NamedSegment, options: Options, printer: LinePrinter): Promise<void> {
+async function printTimeline(
+  named: NamedSegment,
+  options: Options,
+  printer: LinePrinter,
+): Promise<"next" | "enough"> {
   const { header, state, count } = named.segment;
   const fromSeq = await firstSeq(named, options);
   const started = new Date(header.started_wall_us / 1000).toISOString();
@@ -146,5 +165,6 @@ async function printTimeline(named: NamedSegment, options: Options, printer: Lin
   );
   const timeline = new Timeline(paintFor(process.stdout));
   for await (const event of chosen(named, fromSeq, options))
-    if (!(await printer.print(timeline.line(event)))) return;
+    if (!(await printer.print(timeline.line(event)))) return "enough";
+  return "next";
 }

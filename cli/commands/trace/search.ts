@@ -7,7 +7,7 @@ import { type Match, search } from "#trace/query/search.ts";
 import { excerpt } from "#trace/query/tokens.ts";
 import { type Command, examples, note, wholeNumber } from "../../program.ts";
 import { paintFor, plainLine } from "../../terminal.ts";
-import { LinePrinter, type NamedSegment, recordedJson, seconds, segmentsIn } from "../../trace-segments.ts";
+import { LinePrinter, type NamedSegment, readSegments, recordedJson, seconds } from "../../trace-segments.ts";
 
 type Options = { query: string; limit?: number; count?: boolean; filesOnly?: boolean; json?: boolean };
 
@@ -58,23 +58,23 @@ async function run(words: string[], options: Options): Promise<void> {
   const printer = new LinePrinter();
   const limit = options.limit ?? Number.POSITIVE_INFINITY;
   let total = 0;
-  for await (const { file, segment } of segmentsIn(words, "searching")) {
+  await readSegments(words, "searching", async ({ file, segment }) => {
     let found = 0;
     for await (const match of search(segment, query, nodeIndexOf)) {
       found++;
-      total++;
       if (!options.count && !options.filesOnly) {
-        if (!(await printer.print(lineOf(match, { file, segment }, options.json === true)))) return;
+        if (!(await printer.print(lineOf(match, { file, segment }, options.json === true)))) return "enough";
       }
-      if (options.filesOnly || total >= limit) break;
+      if (options.filesOnly || total + found >= limit) break;
     }
+    total += found;
     if (found > 0 && (options.count || options.filesOnly)) {
       const json = options.filesOnly ? { file } : { file, count: found };
       const text = options.filesOnly ? plainLine(file) : `${plainLine(file)}: ${found}`;
-      if (!(await printer.print(options.json ? JSON.stringify(json) : text))) return;
+      if (!(await printer.print(options.json ? JSON.stringify(json) : text))) return "enough";
     }
-    if (total >= limit) break;
-  }
+    return total >= limit ? "enough" : "next";
+  });
   if (options.count && !options.json) await printer.print(`${total} in all`);
 }
 
