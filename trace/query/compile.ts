@@ -172,7 +172,7 @@ function operandOf(expression: Expression, type: EventType, constants: Constants
   }
   const [readA, readB] = [readOf(a), readOf(b)];
   const read: Read = (view, around) => calculate(operator, readA(view, around), readB(view, around));
-  return { state: "read", shape: "number", read, text: null, linked: false };
+  return { state: "read", shape: "number", read, text: null, elsewhere: false };
 }
 
 function readOf(operand: Operand): Read {

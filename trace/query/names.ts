@@ -50,8 +50,11 @@ export type Read = (view: EventView, around: Surroundings) => Value;
 
 export type Meaning =
   | { state: "constant"; value: Value }
-  /** `text`: the field where the text lies as it is. `linked`: another event says it. */
-  | { state: "read"; shape: Shape; read: Read; text: number | null; linked: boolean };
+  /**
+   * `text`: the field where the text lies as it is. `elsewhere`: the event's bytes do not hold it as text or JSON, for another
+   * event says it, or it is a digest, whose bytes are no text.
+   */
+  | { state: "read"; shape: Shape; read: Read; text: number | null; elsewhere: boolean };
 
 /** What a search must keep track of for a name, beside the sections where its events are. */
 export type Need = "calls" | "starts" | "steps" | "memory" | "reward";
@@ -113,7 +116,7 @@ const SPECIAL: Readonly<Record<string, Special>> = {
   },
   memory_state: (_type, [key, ...path]) => ({
     ...anyOf((_view, around) => path.reduce(partOf, around.memory(String(key)) ?? null)),
-    linked: true,
+    elsewhere: true,
   }),
   answer: (type, path) => answerMeaning(type, path),
   result: (type, path) => answerMeaning(type, path),
@@ -155,24 +158,26 @@ function memberMeaning(name: string, path: (string | number)[], type: EventType)
   const kind = member[1].replace("?", "");
   if (kind === "list") {
     const shape = path.length === 0 ? "list" : "any";
-    return { ...anyOf((view, around) => path.reduce(partOf, listOf(around.whole(view), name))), shape };
+    // Items of some lists have digests.
+    const read = anyOf((view, around) => path.reduce(partOf, listOf(around.whole(view), name)));
+    return { ...read, shape, elsewhere: true };
   }
   if (kind === "shown" || kind === "timing") return anyOf((view) => path.reduce(partOf, view.value(member)));
   if (path.length > 0) return constant(null);
   const shape = SHAPES[kind] ?? "any";
   const text = kind === "text" ? member[0] : null;
-  return { state: "read", shape, read: (view) => view.value(member), text, linked: false };
+  return { state: "read", shape, read: (view) => view.value(member), text, elsewhere: kind === "digest" };
 }
 
 /** What the start of the call says, for whatever belongs to one. */
 function linkedMeaning(name: string, path: (string | number)[], type: EventType): Meaning | null {
   if (name === "step") {
-    return { ...number((view, around) => around.stepOf(view.call())), linked: true };
+    return { ...number((view, around) => around.stepOf(view.call())), elsewhere: true };
   }
   if (!LINKED.has(name) || !hasCall(type)) return null;
   if (name === "tool") {
     const read: Read = (view, around) => around.toolOf(view.call() ?? 0);
-    return { state: "read", shape: "text", read, text: null, linked: true };
+    return { state: "read", shape: "text", read, text: null, elsewhere: true };
   }
   const of = START_ALIASES.includes(name)
     ? SPECIAL[name]!("tool_call_start", path, NO_CONSTANTS)!
@@ -182,7 +187,7 @@ function linkedMeaning(name: string, path: (string | number)[], type: EventType)
     const start = around.startOf(view.call() ?? 0);
     return start === null ? null : of.read(start, around);
   };
-  return { state: "read", shape: of.shape, read, text: null, linked: true };
+  return { state: "read", shape: of.shape, read, text: null, elsewhere: true };
 }
 
 function isOwn(name: string, type: EventType): boolean {
@@ -216,9 +221,9 @@ function constant(value: Value): Meaning {
 }
 
 function number(read: Read): Extract<Meaning, { state: "read" }> {
-  return { state: "read", shape: "number", read, text: null, linked: false };
+  return { state: "read", shape: "number", read, text: null, elsewhere: false };
 }
 
 function anyOf(read: Read): Extract<Meaning, { state: "read" }> {
-  return { state: "read", shape: "any", read, text: null, linked: false };
+  return { state: "read", shape: "any", read, text: null, elsewhere: false };
 }

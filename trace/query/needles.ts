@@ -99,10 +99,9 @@ export function needlesOf(
   if (left.kind !== "name" || right.kind !== "literal" || typeof right.value !== "string") return [];
   if (!["==", "contains", "starts_with", "ends_with"].includes(operator)) return [];
   if (left.path[0] === "any") return haystack.needle(right.value, "json");
-  // What is said by another event than this one is not in its bytes.
   if (left.path[0] === "memory_state") return [];
   const meaning = meaningOf(left, type, constants);
-  if (meaning?.state !== "read" || meaning.linked) return [];
+  if (meaning?.state !== "read" || meaning.elsewhere) return [];
   return haystack.needle(right.value, meaning.text === null ? "json" : "text");
 }
 

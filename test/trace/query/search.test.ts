@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { DsecError } from "#core/errors.ts";
+import type { Digest } from "#core/ids.ts";
 import { call, failed, type Made, madeTrace, remember } from "#test/trace/made-trace.ts";
 import { decodeEvent } from "#trace/events/codec.ts";
 import { EVENT_TYPES } from "#trace/events/event.ts";
@@ -87,6 +88,19 @@ test("names reach members, arguments, answers, calls, steps, rewards, times and 
     ['trace_id == "made" and wall_us == 1700000000000000', [1]],
   ];
   for (const [query, seqs] of cases) expect(await found(segment, query), query).toEqual(seqs);
+});
+
+test("digests are found by their text, also those in lists", async () => {
+  const [one, other] = ["ab", "cd"].map((byte): Digest => `sha256:${byte.repeat(32)}`) as [Digest, Digest];
+  const segment = await madeTrace([
+    ...call(1, "pay", { start: { arguments_digest: one } }),
+    { type: "message", op: "send", channel: "orders", items: [{ id: 1, from: null, body_digest: other }] },
+  ]);
+  for (const operator of ["==", "contains", "starts_with", "ends_with"]) {
+    expect(await found(segment, `arguments_digest ${operator} "${one}"`), operator).toEqual([1]);
+    expect(await found(segment, `items[0].body_digest ${operator} "${other}"`), operator).toEqual([3]);
+  }
+  expect(await found(segment, `arguments_digest == "${other}"`)).toEqual([]);
 });
 
 test("a comparison with a member that events of the type do not have says nothing, in either direction", async () => {
