@@ -19,23 +19,20 @@ export function rewardFault({ components, sum }: RewardParts): string | null {
  * does not name contributed 0 to it. The shares sum up to 1 where R is the sum of the products. Null where R never varies.
  */
 export function rewardShares(rewards: readonly RewardParts[]): Record<string, number> | null {
-  const sums = rewards.map(({ sum }) => sum);
-  const variance = covariance(sums, sums);
+  const meanSum = mean(rewards.map(({ sum }) => sum));
+  const variance = mean(rewards.map(({ sum }) => (sum - meanSum) ** 2));
   if (rewards.length < 2 || variance === 0) return null;
-  const names = new Set(rewards.flatMap(({ components }) => components.map(({ name }) => name)));
-  const shares: Record<string, number> = {};
-  for (const name of [...names].sort()) {
-    const products = rewards.map(({ components }) =>
-      components.reduce((so_far, part) => (part.name === name ? so_far + part.product : so_far), 0),
-    );
-    shares[name] = covariance(products, sums) / variance;
+  // Σ(x − x̄)(R − R̄) is Σx·(R − R̄): a reward that does not name a component adds nothing to its sum.
+  const sums = new Map<string, number>();
+  for (const { components, sum } of rewards) {
+    for (const { name, product } of components)
+      sums.set(name, (sums.get(name) ?? 0) + product * (sum - meanSum));
   }
-  return shares;
-}
-
-function covariance(a: readonly number[], b: readonly number[]): number {
-  const [meanA, meanB] = [mean(a), mean(b)];
-  return a.reduce((sum, value, at) => sum + (value - meanA) * (b[at]! - meanB), 0) / a.length;
+  return Object.fromEntries(
+    [...sums]
+      .sort(([one], [other]) => (one < other ? -1 : 1))
+      .map(([name, sum]) => [name, sum / rewards.length / variance]),
+  );
 }
 
 function mean(values: readonly number[]): number {

@@ -83,15 +83,44 @@ export function isNumber(value: Value): value is number | bigint {
 
 /**
  * Text that is equal for equal values: RFC 8785, but for integers past 2^53, which keep their digits. Two calls whose
- * arguments differ in such an integer are two calls.
+ * arguments differ in such an integer are two calls. Without recursion: JSON from outside may be nested as deep as it is long.
  */
 export function canonicalExact(value: Value): string {
+  const parts: string[] = [];
+  const pending: (Value | Written)[] = [value];
+  while (pending.length > 0) {
+    const part = pending.pop();
+    if (part instanceof Written) parts.push(part.text);
+    else if (Array.isArray(part)) {
+      parts.push("[");
+      pending.push(new Written("]"));
+      for (let at = part.length - 1; at >= 0; at--) {
+        pending.push(part[at]);
+        if (at > 0) pending.push(new Written(","));
+      }
+    } else if (typeof part === "object" && part !== null && !(part instanceof Unshown)) {
+      parts.push("{");
+      pending.push(new Written("}"));
+      const names = Object.keys(part).sort();
+      for (let at = names.length - 1; at >= 0; at--) {
+        const name = names[at]!;
+        pending.push(part[name], new Written(`${at > 0 ? "," : ""}${JSON.stringify(name)}:`));
+      }
+    } else parts.push(scalarText(part));
+  }
+  return parts.join("");
+}
+
+/** Text between values that waits for its turn. */
+class Written {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+function scalarText(value: Exclude<Value, Value[]>): string {
   if (typeof value === "bigint") return value.toString();
-  if (Array.isArray(value)) return `[${value.map(canonicalExact).join(",")}]`;
   if (value instanceof Unshown) return `{"unshown":${JSON.stringify(value.digest)}}`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value ?? null);
-  const members = Object.keys(value)
-    .sort()
-    .map((name) => `${JSON.stringify(name)}:${canonicalExact(value[name])}`);
-  return `{${members.join(",")}}`;
+  return JSON.stringify(value ?? null);
 }

@@ -17,6 +17,40 @@ async function consistencyOf(events: Made[]) {
   return (await measure(await madeTrace(events), "made.trace", MEASURE_DEFAULTS)).facts.memory;
 }
 
+test("JSON nested deeper than any stack is measured like other JSON", async () => {
+  const deep = (inner: string) => `${"[".repeat(50_000)}${inner}${"]".repeat(50_000)}`;
+  const labels = `{"expected_actions":[{"tool":"put","args":${deep("1")}}]}`;
+  const made = (inner: string) => [
+    ...call(1, "put", { arguments: deep(inner) }),
+    remember("tree", deep("2")),
+    remember("tree", deep("3"), deep("2")),
+  ];
+  expect(await metricsOf(made(" 1 "), labels)).toMatchObject({
+    tool_call_accuracy: 1,
+    memory_consistency: 1,
+  });
+  expect(await metricsOf(made("4"), labels)).toMatchObject({ tool_call_accuracy: 0 });
+});
+
+test("shares of the reward take time by the number of components, whatever their names", () => {
+  const rewards = Array.from({ length: 2_000 }, (_, at) => {
+    const product = at % 2;
+    const names = Array.from({ length: 64 }, (_, place) => `${at}-${place}`);
+    return {
+      components: names.map((name) => ({ name, value: product, weight: 1, product, weight_change: null })),
+      sum: 64 * product,
+    };
+  });
+  rewards[1]!.components[0]!.name = "__proto__";
+  const began = performance.now();
+  const shares = new Map(Object.entries(rewardShares(rewards)!));
+  // The square of 128,000 names takes minutes.
+  expect(performance.now() - began).toBeLessThan(10_000);
+  expect(shares.size).toBe(128_000);
+  expect(shares.get("__proto__")).toBeCloseTo(1 / 64_000, 12);
+  expect([...shares.values()].reduce((sum, share) => sum + share, 0)).toBeCloseTo(1, 9);
+});
+
 test("where nobody says which tools change state, answers that tell of what is changed or new do, else every call counts", async () => {
   const told = (
     number: number,
