@@ -287,6 +287,10 @@ export const LIMITS = {
   // exchange of traces
   /** One record of an import: a line, or a document that goes over many. */
   importRecordChars: 64 * 1024 * 1024,
+  /** JSON values in one record: each takes far more memory than a character. */
+  importRecordValues: 4_000_000,
+  /** Of all memory that stands beside the errors of one imported trace; each is bounded by `recordedMemoryBytes`. */
+  importErrorMemoryChars: 64 * 1024 * 1024,
   /** Of what was sent and received, in the context that an imported error is given. */
   importPayloadChars: 4096,
   /** Characters of a trace's id that become its file's name; longer and odd ones are named by digest. */

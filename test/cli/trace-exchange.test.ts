@@ -92,6 +92,22 @@ test("an input with a damaged line, or two records of one id, imports nothing", 
   expect(missing.stderr).toContain("no.jsonl cannot be read");
 });
 
+test("an input of which one trace cannot be written imports nothing, and its line is named", async () => {
+  const lines = readFileSync(join(folder, "set.jsonl"), "utf8");
+  const endless = { id: "e-4", steps: [{ kind: "tool", tool: "t", response: "ok", duration_ms: 1e300 }] };
+  writeFileSync(join(folder, "endless.jsonl"), `${lines}${JSON.stringify(endless)}\n`);
+  const refused = await trace("import", "--format", "jsonl", "endless.jsonl", "-o", "none");
+  expect(refused.code).toBe(1);
+  expect(refused.stderr).toContain("error INVALID_REQUEST: endless.jsonl:4: duration_us is 1e+303");
+  expect(existsSync(join(folder, "none"))).toBe(false);
+  // The last one's name is taken.
+  mkdirSync(join(folder, "taken"));
+  writeFileSync(join(folder, "taken", "e-3.trace"), "mine");
+  const taken = await trace("import", "--format", "jsonl", "set.jsonl", "-o", "taken");
+  expect(taken.stderr).toContain("error TRACE_EXISTS: taken/e-3.trace exists already");
+  expect(readdirSync(join(folder, "taken"))).toEqual(["e-3.trace"]);
+});
+
 test("files that exist are not replaced", async () => {
   const before = readFileSync(join(traces, "e-1.trace"));
   const again = await trace("import", "--format", "jsonl", "set.jsonl", "-o", "traces");

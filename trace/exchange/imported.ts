@@ -45,6 +45,8 @@ export class ConversationBuilder {
   #observations = 0;
   #lastCall = 0;
   #lastTUs = 0;
+  /** How much memory may still stand beside errors. */
+  #memoryChars: number = LIMITS.importErrorMemoryChars;
 
   constructor(startedWallUs: number, options: ImportOptions) {
     this.#startedWallUs = startedWallUs;
@@ -109,7 +111,8 @@ export class ConversationBuilder {
   }
 
   addError(call: number, text: string): void {
-    const memory = this.#memory.entriesJson();
+    const memory = this.#memory.entriesJson(Math.min(LIMITS.recordedMemoryBytes, this.#memoryChars));
+    this.#memoryChars -= memory?.length ?? 0;
     this.add({
       type: "error",
       code: "TOOL_FAILED",
@@ -155,13 +158,11 @@ export async function argumentsDigest(json: JsonText | null): Promise<Digest | n
 
 /**
  * Microseconds since 1970 of what sources write as a time: ISO 8601 (with microseconds, which Date would drop), or a number of
- * seconds. Null for anything else.
+ * seconds. Null for anything else, and for what is before 1970 or past `LIMITS.traceTimeUs`, such as 0001-01-01, by which programs
+ * say that they know none.
  */
 export function wallUsOf(given: unknown): number | null {
-  if (typeof given === "number" && Number.isFinite(given) && given >= 0) {
-    const us = Math.round(given * 1e6);
-    return Number.isSafeInteger(us) ? us : null;
-  }
+  if (typeof given === "number") return withinTime(Math.round(given * 1e6));
   if (typeof given !== "string") return null;
   const parts = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?$/.exec(
     given,
@@ -169,7 +170,11 @@ export function wallUsOf(given: unknown): number | null {
   if (parts === null) return null;
   const [, date, time, fraction = "", zone = "Z"] = parts;
   const ms = Date.parse(`${date}T${time!.length === 5 ? `${time}:00` : time}${colonIn(zone)}`);
-  return Number.isNaN(ms) ? null : ms * 1000 + Number(fraction.padEnd(6, "0").slice(0, 6));
+  return withinTime(ms * 1000 + Number(fraction.padEnd(6, "0").slice(0, 6)));
+}
+
+function withinTime(us: number): number | null {
+  return us >= 0 && us <= LIMITS.traceTimeUs ? us : null;
 }
 
 function colonIn(zone: string): string {
@@ -193,6 +198,7 @@ export const ANSWERS = "answers";
  */
 class AnswerMemory {
   readonly #values = new Map<string, JsonText>();
+  #chars = 0;
   #version = 0;
 
   *learn(
@@ -210,6 +216,7 @@ class AnswerMemory {
       const old = this.#values.get(key);
       if (old === value_json) continue;
       this.#values.set(key, value_json);
+      this.#chars += value_json.length - (old?.length ?? -key.length);
       yield {
         type: "memory_write",
         op: "put",
@@ -224,8 +231,9 @@ class AnswerMemory {
     }
   }
 
-  entriesJson(): JsonText | null {
-    if (this.#values.size === 0) return null;
+  /** Null where there is nothing, or more than so many characters: its deltas tell it. */
+  entriesJson(mostChars: number): JsonText | null {
+    if (this.#values.size === 0 || this.#chars > mostChars) return null;
     return `{${[...this.#values].map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(",")}}`;
   }
 }

@@ -27,7 +27,7 @@ export class JsonSyntaxError extends Error {
 }
 
 /**
- * One value and nothing after it (RFC 8259, nested at most `LIMITS.jsonDepth` levels).
+ * One value and nothing after it (RFC 8259, nested at most `LIMITS.jsonDepth` levels, of at most `LIMITS.importRecordValues` values).
  * @throws JsonSyntaxError
  */
 export function parseTree(text: string): JsonNode {
@@ -126,6 +126,7 @@ const NUMBER = /-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
 class Parser {
   readonly text: string;
   at = 0;
+  #values = 0;
 
   constructor(text: string) {
     this.text = text;
@@ -141,6 +142,9 @@ class Parser {
   value(depth: number): JsonNode {
     if (depth > LIMITS.jsonDepth) {
       throw new JsonSyntaxError(`it nests deeper than ${LIMITS.jsonDepth} levels`, this.at);
+    }
+    if (++this.#values > LIMITS.importRecordValues) {
+      throw new JsonSyntaxError(`it holds more than ${LIMITS.importRecordValues} values; split it`, this.at);
     }
     this.blanks();
     const start = this.at;

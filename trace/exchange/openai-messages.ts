@@ -57,13 +57,48 @@ function outputsOf(root: JsonNode): JsonNode[] {
   return itemsOf(memberOf(root, "output") ?? memberOf(memberOf(root, "response"), "output"));
 }
 
-type OpenCall = { id: string | null; tool: string; call: number; at: string };
+type OpenCall = { id: string | null; tool: string; call: number };
+
+/** Calls without an answer; ids of different turns may be alike. Thousands may be open at once. */
+class OpenCalls {
+  readonly #open = new Set<OpenCall>();
+  /** By id, the newest last; those that were answered go once they are come by. */
+  readonly #byId = new Map<string, OpenCall[]>();
+  readonly #byTool = new Map<string, Set<OpenCall>>();
+
+  add(call: OpenCall): void {
+    this.#open.add(call);
+    if (call.id !== null) {
+      const calls = this.#byId.get(call.id);
+      if (calls === undefined) this.#byId.set(call.id, [call]);
+      else calls.push(call);
+    }
+    this.#byTool.set(call.tool, (this.#byTool.get(call.tool) ?? new Set()).add(call));
+  }
+
+  /** The newest of this id. */
+  ofId(id: string): OpenCall | undefined {
+    const calls = this.#byId.get(id) ?? [];
+    while (calls.length > 0 && !this.#open.has(calls.at(-1)!)) calls.pop();
+    return calls.at(-1);
+  }
+
+  /** The oldest of this tool, or of any. */
+  oldest(tool: string | null): OpenCall | undefined {
+    const calls = tool === null ? this.#open : this.#byTool.get(tool);
+    return calls?.values().next().value;
+  }
+
+  delete(call: OpenCall): void {
+    this.#open.delete(call);
+    this.#byTool.get(call.tool)!.delete(call);
+  }
+}
 
 class Conversation {
   readonly builder: ConversationBuilder;
   readonly #document: JsonDocument;
-  /** Calls without an answer, the oldest first; ids of different turns may be alike. */
-  #open: OpenCall[] = [];
+  readonly #open = new OpenCalls();
 
   constructor(document: JsonDocument, startedWallUs: number, options: ImportOptions) {
     this.#document = document;
@@ -146,7 +181,7 @@ class Conversation {
           ? argumentsIn(given.value)
           : this.#document.textOf(given);
     const call = await this.builder.startCall({ tool, arguments_json, start_us });
-    this.#open.push({ id: stringOf(id), tool, call, at });
+    this.#open.add({ id: stringOf(id), tool, call });
   }
 
   #answer(
@@ -157,16 +192,14 @@ class Conversation {
     end_us: number | null,
     item: JsonNode,
   ): void {
-    const open = this.#open.findLast((call) => id !== null && call.id === id);
-    const next =
-      open ?? (id === null ? this.#open.find((call) => tool === null || call.tool === tool) : undefined);
+    const next = id === null ? this.#open.oldest(tool) : this.#open.ofId(id);
     const text =
       content === null ? "" : content.kind === "string" ? content.value : this.#document.textOf(content);
     if (next === undefined) {
       const named = id === null ? "" : ` to ${JSON.stringify(id).slice(0, 80)}`;
       throw this.#document.refused(`${at} is an answer${named}, but no call before it waits for that`);
     }
-    this.#open = this.#open.filter((call) => call !== next);
+    this.#open.delete(next);
     const said = memberOf(item, "is_error");
     const failed = said?.kind === "literal" ? said.value === true : text.startsWith("Error");
     this.builder.endCall(next.call, { text, failed, end_us });
@@ -175,23 +208,22 @@ class Conversation {
   #completion(body: JsonNode): EventBody<"completion"> | null {
     const usage = memberOf(body, "usage");
     if (usage === null) return null;
-    const count = (...names: string[]) => {
+    const count = (within: JsonNode | null, ...names: string[]) => {
       for (const name of names) {
-        const node = memberOf(usage, name);
+        const node = memberOf(within, name);
         const value = node === null ? Number.NaN : Number(this.#document.valueOf(node));
         if (Number.isSafeInteger(value) && value >= 0) return value;
       }
       return null;
     };
     const details = memberOf(usage, "prompt_tokens_details") ?? memberOf(usage, "input_tokens_details");
-    const cached = memberOf(details, "cached_tokens");
     return {
       type: "completion",
       call: null,
       model: stringOf(memberOf(body, "model")),
-      prompt_tokens: count("prompt_tokens", "input_tokens"),
-      completion_tokens: count("completion_tokens", "output_tokens"),
-      cached_tokens: cached === null ? null : Number(this.#document.valueOf(cached)),
+      prompt_tokens: count(usage, "prompt_tokens", "input_tokens"),
+      completion_tokens: count(usage, "completion_tokens", "output_tokens"),
+      cached_tokens: count(details, "cached_tokens"),
       finish_reason: stringOf(memberOf(itemsOf(memberOf(body, "choices"))[0] ?? null, "finish_reason")),
       tool_calls: [],
     };

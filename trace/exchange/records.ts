@@ -71,9 +71,13 @@ async function* readDocument(
     root = parseTree(document.text);
   } catch (cause) {
     if (!(cause instanceof JsonSyntaxError)) throw cause;
-    throw new DsecError("MALFORMED_JSON", `${name}:${lineAt(document, cause.offset)}: ${cause.message}`, {
-      cause,
-    });
+    throw new DsecError(
+      "MALFORMED_JSON",
+      `${name}:${first.line + lineEndsIn(document.text, 0, cause.offset)}: ${cause.message}`,
+      {
+        cause,
+      },
+    );
   }
   if (root.kind === "array" && items === "each") yield* recordsIn(document, root);
   else yield document;
@@ -90,16 +94,18 @@ function* recordsIn(record: JsonRecord, root: JsonNode & { kind: "array" }): Gen
     yield record;
     return;
   }
-  for (const item of root.items) {
-    yield { line: lineAt(record, item.start), text: record.text.slice(item.start, item.end) };
+  let before = { line: record.line, offset: 0 };
+  for (const { start, end } of root.items) {
+    // From the item before on: from the beginning each time would take the square of the document's length.
+    before = { line: before.line + lineEndsIn(record.text, before.offset, start), offset: start };
+    yield { line: before.line, text: record.text.slice(start, end) };
   }
 }
 
-function lineAt(record: JsonRecord, offset: number): number {
-  let line = record.line;
-  for (let at = record.text.indexOf("\n"); at >= 0 && at < offset; at = record.text.indexOf("\n", at + 1))
-    line++;
-  return line;
+function lineEndsIn(text: string, from: number, to: number): number {
+  let ends = 0;
+  for (let at = text.indexOf("\n", from); at >= 0 && at < to; at = text.indexOf("\n", at + 1)) ends++;
+  return ends;
 }
 
 async function* readLines(chunks: AsyncIterable<Uint8Array>, name: string): AsyncGenerator<JsonRecord> {

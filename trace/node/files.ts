@@ -79,12 +79,35 @@ export function writeTrace(
 ): Promise<SealedTrace> {
   return publish(path, async (sink) => {
     const writer = new TrajectoryWriter(header, sealingEngine, sink.write);
-    for await (const { t_us, wall_us, ...body } of events) {
-      const place = { seq: writer.count + 1, t_us, wall_skew_us: wall_us - header.started_wall_us - t_us };
-      writer.add(encodeEvent(body as EventBody, place), { ...place, type: body.type });
-    }
+    await addEvents(writer, events);
     return writer.seal();
   });
+}
+
+/** Refuses what writeTrace would refuse of a trace, and writes nothing. */
+export async function checkTrace(
+  header: NewTraceHeader,
+  events: AsyncIterable<TimedEvent> | Iterable<TimedEvent>,
+): Promise<void> {
+  const writer = new TrajectoryWriter(header, nodeEngine, () => {});
+  await addEvents(writer, events);
+  writer.seal();
+}
+
+/** @throws TRACE_EXISTS where the name is taken */
+export function refuseTaken(path: string): void {
+  if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) throw exists(path);
+}
+
+async function addEvents(
+  writer: TrajectoryWriter,
+  events: AsyncIterable<TimedEvent> | Iterable<TimedEvent>,
+): Promise<void> {
+  const { started_wall_us } = writer.header;
+  for await (const { t_us, wall_us, ...body } of events) {
+    const place = { seq: writer.count + 1, t_us, wall_skew_us: wall_us - started_wall_us - t_us };
+    writer.add(encodeEvent(body as EventBody, place), { ...place, type: body.type });
+  }
 }
 
 /**

@@ -5,7 +5,7 @@ import { DsecError } from "#core/errors.ts";
 import { IMPORT_FORMATS, type ImportFormat, importTraces } from "#trace/exchange/import.ts";
 import type { ImportOptions } from "#trace/exchange/imported.ts";
 import { SeenIds, traceFileName } from "#trace/exchange/trace-names.ts";
-import { type SealedTrace, writeTrace } from "#trace/node/files.ts";
+import { checkTrace, refuseTaken, type SealedTrace, writeTrace } from "#trace/node/files.ts";
 import { type Command, examples, note, Option, printJson } from "../../program.ts";
 import { byteCount, plainLine } from "../../terminal.ts";
 import { progress } from "../../trace-files.ts";
@@ -50,7 +50,9 @@ its line, and nothing is imported. Files that exist are not replaced. docs/trace
 
 async function run(input: string, options: Options): Promise<void> {
   const single = options.output.endsWith(".trace");
-  const count = await check(input, options);
+  const fileOf = async (traceId: string) =>
+    single ? options.output : join(options.output, await traceFileName(traceId));
+  const count = await check(input, options, fileOf);
   if (single && count !== 1) {
     throw new DsecError(
       "INVALID_REQUEST",
@@ -61,7 +63,7 @@ async function run(input: string, options: Options): Promise<void> {
   const shown = progress("importing");
   const imported: Imported[] = [];
   for await (const { header, events, line } of read(input, options)) {
-    const file = single ? options.output : join(options.output, await traceFileName(header.trace_id));
+    const file = await fileOf(header.trace_id);
     shown.at(header.trace_id, imported.length);
     imported.push({ file, trace_id: header.trace_id, line, ...(await writeTrace(file, header, events)) });
   }
@@ -73,15 +75,23 @@ async function run(input: string, options: Options): Promise<void> {
   for (const { file } of imported) process.stdout.write(`${plainLine(file)}\n`);
 }
 
-/** Goes through the whole input once, so that nothing is written of one that is refused. */
-async function check(input: string, options: Options): Promise<number> {
+/** Goes through the whole input once, up to what would be written, so that nothing is written of one that is refused. */
+async function check(
+  input: string,
+  options: Options,
+  fileOf: (traceId: string) => Promise<string>,
+): Promise<number> {
   const seen = new SeenIds();
   const shown = progress("reading");
   let count = 0;
   for await (const { header, events, line } of read(input, options)) {
     shown.at(`${input}:${line}`, count++);
     seen.add(header.trace_id, `${input}:${line}`);
-    for await (const _ of events);
+    refuseTaken(await fileOf(header.trace_id));
+    await checkTrace(header, events).catch((cause: unknown) => {
+      if (!(cause instanceof DsecError) || cause.message.startsWith(`${input}:`)) throw cause;
+      throw new DsecError(cause.code, `${input}:${line}: ${cause.message}`, { cause });
+    });
   }
   shown.end();
   return count;

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
+import { LIMITS } from "#core/limits.ts";
 import { readRecords } from "#trace/exchange/records.ts";
 import { SeenIds, traceFileName } from "#trace/exchange/trace-names.ts";
-import { importedFrom } from "./imports.ts";
+import { eventsIn, importedFrom } from "./imports.ts";
 
 async function records(input: string | Uint8Array, chunkBytes = Number.POSITIVE_INFINITY) {
   const bytes = typeof input === "string" ? new TextEncoder().encode(input) : input;
@@ -153,4 +154,71 @@ describe("ids", () => {
     const odd = await traceFileName("a/b");
     expect(await traceFileName(odd.replace(/\.trace$/, ""))).not.toBe(odd);
   });
+});
+
+describe("what an import takes grows with its input and no faster", () => {
+  test("a document of many records over many lines is gone through once", async () => {
+    const each = Array.from({ length: 50_000 }, (_, at) => `{\n"id":${at}\n}`);
+    const began = performance.now();
+    const found = await records(`[\n${each.join(",\n")}\n]`);
+    // The square of 150,000 lines takes minutes.
+    expect(performance.now() - began).toBeLessThan(20_000);
+    expect(found).toHaveLength(50_000);
+    expect(found.at(-1)).toEqual({ line: 2 + 3 * 49_999, text: each.at(-1) });
+  });
+
+  test("answers to thousands of calls at once find theirs, by id and without", async () => {
+    const ids = Array.from({ length: 30_000 }, (_, at) => `c${at}`);
+    const tool_calls = ids.map((id) => ({ id, function: { name: "look", arguments: "{}" } }));
+    const byId = ids.map((id) => ({ role: "tool", tool_call_id: id, content: id }));
+    const inOrder = ids.map((id) => ({ role: "tool", content: id }));
+    const began = performance.now();
+    for (const answers of [byId, inOrder]) {
+      const messages = [{ role: "assistant", tool_calls }, ...answers];
+      const [segment] = await importedFrom(JSON.stringify({ id: "many", messages }), "openai-messages");
+      const ends = (await eventsIn(segment!)).filter((event) => event.type === "tool_call_end");
+      expect(ends.map(({ call, answer }) => [call, answer!.output_json])).toEqual(
+        ids.map((id, at) => [at + 1, JSON.stringify(id)]),
+      );
+    }
+    expect(performance.now() - began).toBeLessThan(30_000);
+  });
+
+  test("memory stands beside errors within bounds, for its deltas tell it", async () => {
+    const answer = (id: string, chars: number) => {
+      return { kind: "tool", tool: "get", args: {}, response: { thing_id: id, text: "x".repeat(chars) } };
+    };
+    const failure = { kind: "tool", tool: "get", args: {}, response: "Error: no" };
+    const fits = [answer("a", 200_000), ...Array<object>(1_000).fill(failure)];
+    const [bounded] = await importedFrom(JSON.stringify({ id: "fits", steps: fits }), "jsonl");
+    const kept = (await eventsIn(bounded!)).flatMap((event) =>
+      event.type === "error" && event.memory_json !== null ? [event.memory_json.length] : [],
+    );
+    expect(kept[0]).toBeGreaterThan(200_000);
+    const total = kept.reduce((sum, length) => sum + length, 0);
+    expect(total).toBeLessThanOrEqual(LIMITS.importErrorMemoryChars);
+    // Larger than any event may be.
+    const large = [...Array.from({ length: 6 }, (_, at) => answer(`${at}`, 3_000_000)), failure];
+    const [one] = await importedFrom(JSON.stringify({ id: "large", steps: large }), "jsonl");
+    const error = (await eventsIn(one!)).find((event) => event.type === "error");
+    expect(error).toMatchObject({ code: "TOOL_FAILED", memory_json: null });
+  });
+
+  test("a record of more values than memory has room for is refused with its line", async () => {
+    const values = `[${"0,".repeat(LIMITS.importRecordValues)}0]`;
+    await expect(records(`{"id":1}\n{"a":${values}}\n`)).rejects.toThrow(
+      /^set\.jsonl:2: it holds more than 4000000 values; split it at column \d+$/,
+    );
+  });
+});
+
+test("a time by which a program says that it knows none is no time", async () => {
+  for (const timestamp of ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "1850-01-01T00:00:00Z", 1e15]) {
+    const messages = [
+      { role: "user", content: "a", timestamp: "2026-01-01T00:00:00Z" },
+      { role: "assistant", content: "b", timestamp },
+    ];
+    const [segment] = await importedFrom(JSON.stringify({ id: "t", messages }), "openai-messages");
+    expect((await eventsIn(segment!)).map(({ t_us }) => t_us)).toEqual([0, 0]);
+  }
 });
