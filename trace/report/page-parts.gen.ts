@@ -897,11 +897,13 @@ class TraceTree {
   }
   #lay()       {
     const shown        = [];
-    const visit = (row     ) => {
+    // Without recursion: steps of other programs' spans nest as deep as they were recorded.
+    const pending = this.#model.roots.toReversed();
+    for (let row = pending.pop(); row !== undefined; row = pending.pop()) {
       shown.push(row);
-      if (!this.#collapsed.has(row)) for (const child of row.children) visit(child);
-    };
-    for (const row of this.#model.roots) visit(row);
+      if (this.#collapsed.has(row)) continue;
+      for (let at = row.children.length - 1; at >= 0; at--) pending.push(row.children[at] );
+    }
     this.#shown = shown;
     this.#rows.show(shown.length);
     this.onDrawn();
@@ -1173,9 +1175,13 @@ function titleOf(row     )         {
       return line(row.name);
   }
 }
+/** Steps that a row is said to be within: the nearest ones. */
+const MOST_ABOVE = 12;
 function whereText(row     )         {
   const above           = [];
-  for (let step = row.parent; step !== null; step = step.parent) above.unshift(line(step.name, 60));
+  let step = row.parent;
+  for (; step !== null && above.length < MOST_ABOVE; step = step.parent) above.unshift(line(step.name, 60));
+  if (step !== null) above.unshift("…");
   return [...above, \`event \${row.seq}\`].join(" › ");
 }
 function pill(row     )                     {
@@ -2563,13 +2569,10 @@ function modelOf(report           )             {
   for (const row of rows) {
     const parent = parentOf(row, steps);
     row.parent = parent;
+    // A parent stands before what is within it, so that its own depth is known by now, however deep steps nest.
+    row.depth = parent === null ? 0 : Math.min(parent.depth + 1, DEEPEST);
     (parent?.children ?? roots).push(row);
   }
-  const setDepth = (row     , depth        ) => {
-    row.depth = depth;
-    for (const child of row.children) setDepth(child, Math.min(depth + 1, DEEPEST));
-  };
-  for (const row of roots) setDepth(row, 0);
   placeFaults(rows, report.memory.examples);
   const ends = rows.map(({ t_us, duration_us }) => t_us + (duration_us ?? 0));
   return {
@@ -4075,9 +4078,17 @@ details[open] > summary {
 
 .outcomes {
   display: flex;
+  flex-wrap: wrap;
   align-items: center;
-  gap: 14px;
+  gap: 4px 14px;
+}
+
+.outcome-count {
   white-space: nowrap;
+}
+
+.scroll > .hint {
+  margin: 8px 16px;
 }
 
 .outcomes .stack {

@@ -87,6 +87,18 @@ test("the page says what goes with failure, of how many traces, and never what c
   await page.close();
 });
 
+test("how many succeeded and failed is read whole on a narrow screen", async () => {
+  const { page } = await browser.open(path);
+  await page.setViewportSize({ width: 390, height: 844 });
+  const counts = page.locator(".outcome-count");
+  expect(await counts.count()).toBe(2);
+  for (const box of await counts.all()) {
+    const { x, width } = (await box.boundingBox())!;
+    expect(x + width).toBeLessThanOrEqual(390);
+  }
+  await page.close();
+});
+
 test("the table is sorted by any column and filtered by words and bounds", async () => {
   const { page } = await browser.open(path);
   const rows = () =>

@@ -1,6 +1,6 @@
 // biome-ignore-all lint/performance/useDomNodeTextContent: what a reader sees is meant, not what the document holds
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { call, madeTrace } from "#test/trace/made-trace.ts";
+import { call, type Made, madeTrace } from "#test/trace/made-trace.ts";
 import { MEASURE_DEFAULTS } from "#trace/analysis/metrics.ts";
 import { oneReport } from "#trace/analysis/one-report.ts";
 import { ReportBrowser } from "./browser.ts";
@@ -216,6 +216,32 @@ test("of ten thousand calls only those in view are elements, and the last is one
   await page.keyboard.press("Enter");
   await expect.poll(() => page.url()).toMatch(/#call-9999$/);
   expect(await page.locator(".timeline-drawing rect").count()).toBeLessThan(1_500);
+  expect(faults).toEqual([]);
+  await page.close();
+});
+
+test("steps within steps are shown however deep they nest", async () => {
+  const deep = 12_000;
+  const steps = Array.from({ length: deep }, (_, at) => at + 1);
+  const events: Made[] = [
+    ...steps.map((step): Made => {
+      return {
+        type: "plan_step",
+        state: "begun",
+        step,
+        name: `s${step}`,
+        parent: step === 1 ? null : step - 1,
+      };
+    }),
+    ...steps.toReversed().map((step): Made => {
+      return { type: "plan_step", state: "ended", step, name: `s${step}`, status: "succeeded" };
+    }),
+  ];
+  const report = await oneReport(await madeTrace(events), "deep.trace", MEASURE_DEFAULTS);
+  const { page, faults } = await browser.open(await browser.file("deep.html", report), `#step-${deep}`);
+  expect(await page.locator("[aria-selected=true]").textContent()).toContain(`s${deep}`);
+  await page.keyboard.press("Home");
+  expect(await page.locator("[role=treeitem]").first().textContent()).toContain("s1");
   expect(faults).toEqual([]);
   await page.close();
 });

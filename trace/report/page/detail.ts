@@ -43,9 +43,14 @@ function titleOf(row: Row): string {
   }
 }
 
+/** Steps that a row is said to be within: the nearest ones. */
+const MOST_ABOVE = 12;
+
 function whereText(row: Row): string {
   const above: string[] = [];
-  for (let step = row.parent; step !== null; step = step.parent) above.unshift(line(step.name, 60));
+  let step = row.parent;
+  for (; step !== null && above.length < MOST_ABOVE; step = step.parent) above.unshift(line(step.name, 60));
+  if (step !== null) above.unshift("…");
   return [...above, `event ${row.seq}`].join(" › ");
 }
 

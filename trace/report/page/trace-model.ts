@@ -59,13 +59,10 @@ export function modelOf(report: OneReport): TraceModel {
   for (const row of rows) {
     const parent = parentOf(row, steps);
     row.parent = parent;
+    // A parent stands before what is within it, so that its own depth is known by now, however deep steps nest.
+    row.depth = parent === null ? 0 : Math.min(parent.depth + 1, DEEPEST);
     (parent?.children ?? roots).push(row);
   }
-  const setDepth = (row: Row, depth: number) => {
-    row.depth = depth;
-    for (const child of row.children) setDepth(child, Math.min(depth + 1, DEEPEST));
-  };
-  for (const row of roots) setDepth(row, 0);
   placeFaults(rows, report.memory.examples);
   const ends = rows.map(({ t_us, duration_us }) => t_us + (duration_us ?? 0));
   return {

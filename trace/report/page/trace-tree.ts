@@ -106,11 +106,13 @@ export class TraceTree {
 
   #lay(): void {
     const shown: Row[] = [];
-    const visit = (row: Row) => {
+    // Without recursion: steps of other programs' spans nest as deep as they were recorded.
+    const pending = this.#model.roots.toReversed();
+    for (let row = pending.pop(); row !== undefined; row = pending.pop()) {
       shown.push(row);
-      if (!this.#collapsed.has(row)) for (const child of row.children) visit(child);
-    };
-    for (const row of this.#model.roots) visit(row);
+      if (this.#collapsed.has(row)) continue;
+      for (let at = row.children.length - 1; at >= 0; at--) pending.push(row.children[at]!);
+    }
     this.#shown = shown;
     this.#rows.show(shown.length);
     this.onDrawn();
