@@ -35,11 +35,7 @@ export async function* exportChrome(
     args: object,
   ): Generator<string> {
     steps.delete(begun.step);
-    const lane = stepLanes.take(
-      begun.t_us,
-      toUs,
-      Math.min(begun.t_us, ...[...steps.values()].map(({ t_us }) => t_us)),
-    );
+    const lane = stepLanes.take(begun.t_us, toUs);
     if (lane.isNew) yield `,${named("thread_name", lane.tid, "plan steps that cross others")}`;
     yield `,${complete(begun.name, lane.tid, begun.t_us, toUs, args)}`;
   };
@@ -97,25 +93,40 @@ class Lanes {
   }
 }
 
-/** Steps may end in another order than they nest in; one that would cross another on its thread goes to the next thread. */
+/**
+ * Steps may end in another order than they nest in; one that would cross another on its thread goes to the next thread. They are
+ * given as they end, so that one crosses another before it where it began within that.
+ */
 class StepLanes {
+  /** Of each thread the slices that are within no other of it, in order. */
   readonly #lanes: Span[][] = [[]];
 
-  /** @param openUs no step that is still to come began before that */
-  take(fromUs: number, toUs: number, openUs: number): { tid: number; isNew: boolean } {
+  take(fromUs: number, toUs: number): { tid: number; isNew: boolean } {
     const slice = { fromUs, toUs: Math.max(fromUs, toUs) };
-    const found = this.#lanes.findIndex((lane) => lane.every((other) => !crosses(slice, other)));
-    const at = found < 0 ? this.#lanes.length : found;
-    this.#lanes[at] = [...(this.#lanes[at] ?? []).filter((other) => other.toUs > openUs), slice];
+    const found = this.#lanes.slice(0, LANES_TRIED).findIndex((lane) => takes(lane, slice));
+    const at = found < 0 ? this.#lanes.push([slice]) - 1 : found;
     return { tid: at === 0 ? STEPS : SPARE_LANES + at, isNew: found < 0 };
   }
 }
 
+/** Beyond these a step has a thread of its own: thousands that cross each other are not to be compared each with each. */
+const LANES_TRIED = 64;
+
 type Span = { fromUs: number; toUs: number };
 
-function crosses(one: Span, other: Span): boolean {
-  const [first, second] = one.fromUs <= other.fromUs ? [one, other] : [other, one];
-  return first.fromUs < second.fromUs && second.fromUs < first.toUs && first.toUs < second.toUs;
+/** Puts the slice over those that are within it; false where one before it would cross it. */
+function takes(lane: Span[], slice: Span): boolean {
+  if ((lane.at(-1)?.toUs ?? 0) > slice.toUs) return false;
+  let [low, high] = [0, lane.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (lane[middle]!.fromUs < slice.fromUs) low = middle + 1;
+    else high = middle;
+  }
+  if (low > 0 && lane[low - 1]!.toUs > slice.fromUs) return false;
+  lane.length = low;
+  lane.push(slice);
+  return true;
 }
 
 function complete(name: string, tid: number, fromUs: number, toUs: number, args: object): string {

@@ -297,6 +297,39 @@ describe("a trace with events of every type", () => {
     }
   });
 
+  test("is a Chrome trace in time by its length, however many steps are open or follow each other within one", async () => {
+    const place = (t_us: number) => ({ t_us, wall_us: WALL + t_us });
+    const begun = (step: number, at: number): TimedEvent => {
+      return { type: "plan_step", state: "begun", step, name: "s", ...place(at) };
+    };
+    const ended = (step: number, at: number): TimedEvent => {
+      return { type: "plan_step", state: "ended", step, name: "s", ...place(at) };
+    };
+    const many = Array.from({ length: 130_000 }, (_, at) => at + 2);
+    const inTurn = many
+      .slice(0, 60_000)
+      .flatMap((step) => [begun(step, 2 * step), ended(step, 2 * step + 1)]);
+    const atOnce = [
+      ...many.map((step) => begun(step, step)),
+      ...many.map((step) => ended(step, 200_000 + step)),
+    ];
+    // Any order of beginnings and ends, many of them at one time.
+    const anyOrder: TimedEvent[] = [];
+    const open: number[] = [];
+    for (let at = 0, step = 0; at < 3_000; at++) {
+      if (open.length === 0 || (at * 7919) % 13 < 7) {
+        open.push(++step);
+        anyOrder.push(begun(step, at >> 2));
+      } else anyOrder.push(ended(open.splice((at * 104_729) % open.length, 1)[0]!, at >> 2));
+    }
+    const began = performance.now();
+    for (const events of [[begun(1, 0), ...inTurn, ended(1, 400_000)], atOnce, anyOrder]) {
+      const segment = await writtenTrace({ header: HEADER, events });
+      checkChrome(JSON.parse(await exported(segment, "chrome")));
+    }
+    expect(performance.now() - began).toBeLessThan(60_000);
+  });
+
   test.each(["jsonl", "atif", "otlp"] as const)("of no events comes back from %s", async (format) => {
     const segment = await writtenTrace({ header: HEADER, events: [] });
     const [back] = await importedFrom(await exported(segment, format), format);
