@@ -200,7 +200,7 @@ test("report tells of one trace what happened, and of many what goes with the re
     (await dsec(["trace", "report", join(folder, "run-00.trace"), "--json"])).stdout.toString(),
   );
   expect(one).toMatchObject({
-    ...{ version: 1, kind: "one", calls_left_out: 0 },
+    ...{ version: 1, kind: "one", calls_left_out: 0, events_left_out: 0 },
     trace: { outcome: "failed", metrics: { reward: 0, error_rate: 0.5, tool_call_accuracy: 0 } },
     rewards: [{ sum: 0, fault: null }],
   });

@@ -50,7 +50,10 @@ export type TraceFacts = {
   calls: CallFacts[];
   steps: StepFacts[];
   rewards: (RewardParts & { seq: number; source: string | null })[];
+  /** The first ones. */
   errors: { seq: number; code: string; call: number | null; text: string }[];
+  /** How many errors belong to no call, of all. */
+  strayErrors: number;
   /** How the last process that is known to have ended did. */
   commandEnded: "well" | "badly" | null;
   memory: Consistency;
@@ -98,6 +101,7 @@ class Collector {
   readonly #steps = new Map<number, StepFacts>();
   readonly #rewards: TraceFacts["rewards"] = [];
   readonly #errors: TraceFacts["errors"] = [];
+  #strayErrors = 0;
   readonly #memory = new Map<string, Value>();
   #memoryAtFailure: Map<string, Value> | null = null;
   #commandEnded: TraceFacts["commandEnded"] = null;
@@ -140,6 +144,7 @@ class Collector {
       }
       case "error": {
         const { seq, code, call, text } = event;
+        if (call === null) this.#strayErrors++;
         if (this.#errors.length < LIMITS.reportCalls)
           this.#errors.push({ seq, code, call, text: text.slice(0, 500) });
         this.#failed(event.memory_json);
@@ -157,6 +162,7 @@ class Collector {
         steps: [...this.#steps.values()],
         rewards: this.#rewards,
         errors: this.#errors,
+        strayErrors: this.#strayErrors,
         commandEnded: this.#commandEnded,
       },
       ...{ memory: this.#check.result(), memoryState: this.#memory, memoryAtFailure: this.#memoryAtFailure },

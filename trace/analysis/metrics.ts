@@ -69,7 +69,7 @@ export async function measure(
       if (labels.readOnly === null && declared.size === 0) note = accuracyNote(known.observed);
     }
   }
-  const errors = calls.filter(erred).length + facts.errors.filter(({ call }) => call === null).length;
+  const errors = calls.filter(erred).length + facts.strayErrors;
   const steps = facts.steps.length;
   const row = { file, trace_id, task_id, source, state, outcome, events, steps, errors, metrics };
   return { facts, row, declared, observed, accuracyWith, accuracyNote: note };

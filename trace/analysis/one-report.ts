@@ -51,6 +51,7 @@ export async function oneReport(
     },
     timeline,
     calls_left_out: facts.calls.length - shown.length,
+    events_left_out: carried.eventsLeftOut,
     memory: facts.memory,
     rewards: carried.rewards,
     errors: carried.errors,
@@ -63,6 +64,7 @@ export async function oneReport(
 
 /** What calls carried, of the first ones. */
 class Carried {
+  readonly #shown = new Set<number>();
   readonly arguments = new Map<number, CutText>();
   readonly answers = new Map<number, CutText>();
   readonly memory = new Map<number, MemoryChange[]>();
@@ -72,6 +74,7 @@ class Carried {
   readonly others: OtherEntry[] = [];
   readonly observations: ObservationEntry[] = [];
   readonly rewards: RewardEntry[] = [];
+  eventsLeftOut = 0;
   readonly #isOwn: (namespace: string) => boolean;
   #lastCall: number | null = null;
   /** Plan steps that are open, the innermost last. */
@@ -86,14 +89,14 @@ class Carried {
     switch (event.type) {
       case "tool_call_start": {
         this.#lastCall = event.call;
+        if (this.#shown.size < LIMITS.reportCalls) this.#shown.add(event.call);
         const text = event.arguments_json ?? textOf(event.body);
-        if (text !== null && this.arguments.size < LIMITS.reportCalls)
-          this.arguments.set(event.call, cut(text));
+        if (text !== null && this.#shown.has(event.call)) this.arguments.set(event.call, cut(text));
         return;
       }
       case "tool_call_end": {
         const text = event.answer?.output_json ?? textOf(event.answer?.body ?? null);
-        if (text !== null && this.arguments.has(event.call)) this.answers.set(event.call, cut(text));
+        if (text !== null && this.#shown.has(event.call)) this.answers.set(event.call, cut(text));
         return;
       }
       case "memory_write": {
@@ -110,19 +113,17 @@ class Carried {
         this.#stepChanged(event);
         return;
       case "error":
-        if (this.errors.length < LIMITS.reportCalls) this.errors.push(errorEntry(event, this.#step));
+        this.#keep(this.errors, errorEntry(event, this.#step));
         return;
       case "observation": {
-        if (this.observations.length >= LIMITS.reportCalls) return;
         const { seq, t_us, source, content_json } = event;
         const content = content_json === null ? null : cut(content_json);
-        this.observations.push({ kind: "observation", seq, t_us, step: this.#step, source, content });
+        this.#keep(this.observations, { kind: "observation", seq, t_us, step: this.#step, source, content });
         return;
       }
       case "reward": {
         const { seq, t_us, sum, source, components } = event;
-        if (this.rewards.length >= LIMITS.reportCalls) return;
-        this.rewards.push({ seq, t_us, sum, source, components, fault: rewardFault(event) });
+        this.#keep(this.rewards, { seq, t_us, sum, source, components, fault: rewardFault(event) });
         return;
       }
     }
@@ -177,27 +178,24 @@ class Carried {
     const { seq, t_us, type } = event;
     const before = this.others.at(-1);
     if (event.type !== "output") {
-      if (this.others.length >= LIMITS.reportCalls) return;
       const bad = event.type === "process" && isBad(event);
       const text = cut(membersText(event));
-      this.others.push({ seq, t_us, step: this.#step, type, title: summaryOf(event), text, bad });
+      this.#keep(this.others, { seq, t_us, step: this.#step, type, title: summaryOf(event), text, bad });
       return;
     }
     const text = textOf(event.data)!;
     if (before?.type === "output" && before.title === event.stream) {
       const whole = before.text!.text + text.slice(0, LIMITS.reportTextChars);
       before.text = { text: cut(whole).text, chars: before.text!.chars + text.length };
-    } else if (this.others.length < LIMITS.reportCalls) {
-      this.others.push({
-        seq,
-        t_us,
-        step: this.#step,
-        type,
-        title: event.stream,
-        text: cut(text),
-        bad: false,
-      });
+    } else {
+      const members = { type, title: event.stream, text: cut(text), bad: false };
+      this.#keep(this.others, { seq, t_us, step: this.#step, ...members });
     }
+  }
+
+  #keep<Entry>(entries: Entry[], entry: Entry): void {
+    if (entries.length < LIMITS.reportCalls) entries.push(entry);
+    else this.eventsLeftOut++;
   }
 }
 

@@ -47,6 +47,8 @@ export type OneReport = {
   timeline: TimelineEntry[];
   /** Calls beyond the bound, which the timeline leaves out. */
   calls_left_out: number;
+  /** Errors, observations, rewards and others beyond the bound, which is theirs each. */
+  events_left_out: number;
   memory: Consistency;
   rewards: RewardEntry[];
   errors: ErrorEntry[];

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 
 import { LIMITS } from "#core/limits.ts";
-import { call, type Made, madeTrace } from "#test/trace/made-trace.ts";
+import { call, failed, type Made, madeTrace } from "#test/trace/made-trace.ts";
 import { MEASURE_DEFAULTS } from "#trace/analysis/metrics.ts";
 import { oneReport } from "#trace/analysis/one-report.ts";
 import { fitted } from "#trace/report/fit.ts";
@@ -82,6 +82,30 @@ test("a report carries what goes with each call, its errors and what else happen
     chars: BRACKETS.length,
   });
   expect(trace).toMatchObject({ steps: 3, errors: 2 });
+});
+
+test("a call that sent no body is shown with its answer", async () => {
+  const start = {
+    kind: "http",
+    tool: null,
+    method: "GET",
+    url: "https://a.test/",
+    arguments_json: null,
+  } as const;
+  const events = call(1, "", { start, end: { answer: { body: new TextEncoder().encode("found") } } });
+  const { timeline } = await oneReport(await madeTrace(events), "x", MEASURE_DEFAULTS);
+  expect(timeline).toMatchObject([{ kind: "call", arguments: null, answer: { text: "found", chars: 5 } }]);
+});
+
+test("what is too much for a page is counted", async () => {
+  const many = LIMITS.reportCalls + 3;
+  const events = Array.from({ length: many }, (_, at): Made[] => [
+    failed(`error ${at}`),
+    { type: "reward", components: [], sum: at },
+    ...call(at + 1, "read"),
+  ]).flat();
+  const report = await oneReport(await madeTrace(events), "x", MEASURE_DEFAULTS);
+  expect(report).toMatchObject({ calls_left_out: 3, events_left_out: 6, trace: { errors: many } });
 });
 
 test("a trace without reward or plan came out as its command ended", async () => {

@@ -62,7 +62,7 @@ const FAILURES_AT_ONCE = 12;
 
 export function overviewOf(model: TraceModel): HTMLElement {
   const { report, failures } = model;
-  const { trace, rewards, memory, tools, calls_left_out, accuracy_note } = report;
+  const { trace, rewards, memory, tools, calls_left_out, events_left_out, accuracy_note } = report;
   const last = rewards.at(-1);
   return h(
     "article",
@@ -73,11 +73,12 @@ export function overviewOf(model: TraceModel): HTMLElement {
       h("p", { class: "where" }, "whole trace"),
       h("h2", {}, h("span", { class: "title" }, line(baseName(trace.file)))),
     ),
-    calls_left_out > 0 &&
+    calls_left_out + events_left_out > 0 &&
       h(
         "p",
         { class: "warning" },
-        `${count(calls_left_out, "call")} more are not on this page; dsec trace parse shows them.`,
+        `${count(calls_left_out, "call")} and ${count(events_left_out, "event")} more are not on this page; ` +
+          "dsec trace parse shows them.",
       ),
     accuracy_note !== null && h("p", { class: "hint" }, line(accuracy_note, 1_000)),
     failures.length > 0 && section(`Failures (${failures.length})`, linkList(failures, FAILURES_AT_ONCE)),
