@@ -111,6 +111,8 @@ export const ERROR_STATUS = {
   TRACE_UNWRITABLE: 507,
   /** Only ever recorded: no write explains what a namespace holds. */
   MEMORY_CHANGED_UNRECORDED: 500,
+  /** Only ever recorded: a namespace could not be read when its attempt ended. */
+  MEMORY_UNCHECKED: 500,
   OBSERVATIONS_FULL: 429,
   // the sandbox
   COMMAND_NOT_FOUND: 422,

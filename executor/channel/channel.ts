@@ -221,7 +221,7 @@ export class Channel {
    */
   async close(signal: AbortSignal): Promise<ChannelRecord> {
     await this.#stop();
-    await this.#watch.check(null);
+    await this.#watch.end();
     await this.#snapshots.close();
     this.#endDigest();
     const calls = await this.calls.summarize(signal);

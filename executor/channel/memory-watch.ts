@@ -1,6 +1,7 @@
 import type { Digest } from "#core/ids.ts";
 import type { MemoryEvent } from "#core/wire/memory.ts";
 import type { Memory, MemoryAudit } from "../memory/memory.ts";
+import { failureOf } from "./call-failures.ts";
 import type { EventLog } from "./event-log.ts";
 
 /** Namespaces up to this size are read anew where they may have changed; of larger ones only the version tells. */
@@ -39,14 +40,27 @@ export class MemoryWatch {
     if (op === "put" || op === "delete" || op === "expire" || op === "clear") this.#recordedVersion = version;
   }
 
-  /** The digest now. @param call the tool call before or after which this is; at the end, null, nothing is taken for known */
-  check(call: number | null): Digest | Promise<Digest> {
+  /** The digest now. @param call the tool call before or after which this is */
+  check(call: number): Digest | Promise<Digest> {
     if (this.#bytes > AUDIT_BYTES) return this.#compareVersions(call);
     const audited = this.#audited;
-    if (call === null || audited === null || !this.#memory.isSame(this.#namespace, audited)) {
-      return this.#audit(call);
-    }
+    if (audited === null || !this.#memory.isSame(this.#namespace, audited)) return this.#audit(call);
     return audited.actual;
+  }
+
+  /** The last look, for which nothing is taken for known. What the attempt did stands without it, and the record says so. */
+  async end(): Promise<void> {
+    try {
+      await (this.#bytes > AUDIT_BYTES ? this.#compareVersions(null) : this.#audit(null));
+    } catch (error) {
+      const why = failureOf(error).message;
+      this.#log.append("error", {
+        code: "MEMORY_UNCHECKED",
+        text: `memory ${this.#namespace} could not be read at the end, so nobody knows that nothing changed it unrecorded: ${why}`,
+        namespace: this.#namespace,
+        version: this.#recordedVersion,
+      });
+    }
   }
 
   /** Reads the whole namespace, however large. */

@@ -1,6 +1,6 @@
 import { LIMITS } from "#core/limits.ts";
 import type { EventLog } from "../channel/event-log.ts";
-import type { Memory } from "../memory/memory.ts";
+import type { Memory, MemorySnapshot } from "../memory/memory.ts";
 
 /**
  * Records a task's whole memory where deltas alone would not tell: what an earlier attempt left, and every so many writes,
@@ -24,13 +24,16 @@ export class MemorySnapshots {
 
   /** Where there is something already: deltas count from here. */
   async begin(): Promise<void> {
-    await this.#take();
+    this.#record(await this.#read());
   }
 
   /** A write was recorded. The snapshot follows, with the version that it is of. */
   wrote(): void {
     if (this.#interval === 0 || ++this.#writes % this.#interval !== 0) return;
-    this.#last = this.#last.then(() => this.#take());
+    this.#last = this.#last.then(async () => {
+      // Where memory cannot be read now, the deltas tell what it is.
+      this.#record(await this.#read().catch(() => null));
+    });
     this.#last.catch(() => {}); // `close` tells
   }
 
@@ -39,8 +42,11 @@ export class MemorySnapshots {
     await this.#last;
   }
 
-  async #take(): Promise<void> {
-    const snapshot = await this.#memory.snapshot(this.#namespace, LIMITS.recordedMemoryBytes);
+  #read(): Promise<MemorySnapshot | null> {
+    return this.#memory.snapshot(this.#namespace, LIMITS.recordedMemoryBytes);
+  }
+
+  #record(snapshot: MemorySnapshot | null): void {
     if (snapshot === null) return;
     const { version, digest: state_digest, json: entries_json } = snapshot;
     this.#log.append("memory_snapshot", { namespace: this.#namespace, version, state_digest, entries_json });

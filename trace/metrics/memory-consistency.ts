@@ -2,7 +2,8 @@
  * Whether what a trace says of the task's memory hangs together: 1 − violations/checks, and 0 where a hash or a replay is broken.
  * Checked are
  *
- * - hashes: the digest before a call is the last one known, where no write was recorded in between; nothing changed unrecorded;
+ * - hashes: the digest before a call is the last one known, where no write was recorded in between; nothing changed unrecorded,
+ *   and memory could be read at the end;
  * - replay: each change begins with the value that the change before it left, and a snapshot holds what the changes give;
  * - types: a change keeps the JSON type of the value, null aside;
  * - provenance: a change says where it came from, the place in the agent's program or the tool call;
@@ -56,6 +57,8 @@ export class MemoryCheck {
       case "error":
         if (event.code === "MEMORY_CHANGED_UNRECORDED")
           this.#breaks(event.seq, `memory of ${event.namespace} changed without a recorded write`);
+        if (event.code === "MEMORY_UNCHECKED")
+          this.#check(false, event.seq, `memory of ${event.namespace} could not be read at the end`);
         return;
       case "memory_write":
         if (this.#isOwn(event.namespace)) this.#changed(event);

@@ -73,6 +73,21 @@ test("an answer that comes while Redis is away is given and recorded, though nob
   }
 });
 
+test("an attempt that ends while Redis is away keeps its result, and its trace says that nobody looked at memory", async () => {
+  const redis = await startRedis();
+  await using rig = await ChannelRig.open({ redisUrl: redis.url });
+  const sandbox = await rig.channel();
+  await sandbox.send("PUT", "/v1/memory/seat", "12");
+  await redis.stop();
+  const namespace = taskNamespace(sandbox.lease.task_id as TaskId);
+  const { record, events } = await sandbox.close();
+  expect(events).toMatchObject([
+    { type: "memory_write", key: "seat" },
+    { type: "error", code: "MEMORY_UNCHECKED", namespace, expected_digest: null, actual_digest: null },
+  ]);
+  await rig.deliver(sandbox, record);
+});
+
 test.each(["executor", "up"])(
   "dsec %s that cannot reach its Redis names it, and not the password",
   async (command) => {

@@ -200,6 +200,9 @@ test("memory is consistent as long as changes, hashes, types, origins and nulls 
   expect(await consistencyOf(written)).toMatchObject({ value: 1 });
   const unrecorded = [remember("n", "1"), failed("changed", { code: "MEMORY_CHANGED_UNRECORDED" })];
   expect(await consistencyOf(unrecorded)).toMatchObject({ value: 0 });
+  // What nobody could look at in the end is not known to hang together.
+  const unchecked = [remember("n", "1"), failed("away", { code: "MEMORY_UNCHECKED" })];
+  expect(await consistencyOf(unchecked)).toMatchObject({ value: 0.5, broken: false });
 });
 
 test("logit divergence is a lower bound over shared candidates and one bin for all else", () => {
