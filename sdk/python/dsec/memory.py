@@ -31,6 +31,9 @@ _NOTHING = object()
 # Of the lists and dicts that were stored as copies, so many of the newest are watched for later changes, for each key.
 _WATCHED = 64
 
+# For these a change is not tried again; after all others it may be stored later.
+_NEVER_STORED = {"MEMORY_VERSION_CONFLICT", "MEMORY_VALUE_REFUSED", "BODY_TOO_LARGE", "FORBIDDEN"}
+
 
 class Memory(MutableMapping):
     """The task's own memory, or with `namespace` one that it shares with others and was granted.
@@ -278,14 +281,15 @@ class _Live:
         self.tree = Tree(value, self._store, lambda given: memory._watch(key, given), memory._strict)
 
     def sync(self, operation):
-        if dump(self.tree.value, strict=False) != self._text:
-            self.tree.settle()
-            try:
+        try:
+            if dump(self.tree.value, strict=False) != self._text:
+                self.tree.settle()
                 self._store(operation)
-            except Conflict:
+        except DsecError as error:
+            if error.code in _NEVER_STORED:
                 # It was changed past its methods, so there is nothing to undo; reading again gives what is there.
                 self._memory._live.pop(self._key, None)
-                raise
+            raise
 
     def _store(self, operation):
         memory = self._memory

@@ -39,6 +39,7 @@ test("a Python program in a sandbox can lose no change and no type", async () =>
   });
   const rules: MemoryIdentity = { ...identity, grants: [{ name: "rules", access: "write" }] };
   await memory.view(rules, "rules").put("limit", "3.0");
+  await memory.view(rules, "rules").put("heap", "[]");
   const schema = { type: "object", required: ["score"], properties: { score: { type: "number" } } };
   await using rig = await ChannelRig.open();
   const { lease } = await rig.channel({ channels: [{ name: "scores", schema }] });

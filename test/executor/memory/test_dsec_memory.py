@@ -389,6 +389,33 @@ class Sharing(MemoryTest):
                     reading()
                 self.assertEqual(reading(), [5])
 
+    def test_a_change_past_the_methods_that_cannot_be_stored_is_told_once(self):
+        rules = Memory("rules", client=self.client)
+        changes = {
+            "BODY_TOO_LARGE": (self.memory, "x" * (256 * 1024)),
+            "MEMORY_VALUE_REFUSED": (self.memory, "\ud800"),
+            "FORBIDDEN": (rules, "more"),
+        }
+        for code, (memory, item) in changes.items():
+            with self.subTest(code):
+                self.memory["heap"] = []
+                heapq.heappush(memory["heap"], item)
+                with self.assertRaisesRegex(DsecError, code):
+                    memory["heap"]
+                self.assertEqual(memory["heap"], [])
+
+    def test_a_change_past_the_methods_for_which_there_is_no_room_yet_stays(self):
+        for at in range(256):
+            self.memory["full/%d" % at] = "x" * (255 * 1024)
+        self.memory["heap"] = []
+        heapq.heappush(self.memory["heap"], "y" * (255 * 1024))
+        for _ in range(2):
+            with self.assertRaisesRegex(DsecError, "MEMORY_FULL"):
+                self.memory["heap"]
+        del self.memory["full/0"]
+        self.assertEqual(len(self.memory["heap"]), 1)
+        self.assertEqual(len(self.stored("heap")), 1)
+
     def test_a_list_that_was_replaced_cannot_come_back(self):
         self.memory["list"] = [1]
         old = self.memory["list"]
