@@ -165,8 +165,8 @@ function unescaped(field: string): string {
   );
 }
 
-/** A group's path below the part of its hierarchy that is mounted. Null where it is not in that part. */
-function pathBelow(root: string, path: string): string | null {
+/** A group's path below another, `/` of that one itself. Null where it is not within it. */
+export function pathBelow(root: string, path: string): string | null {
   // A group outside of this process's cgroup namespace is named by the way up from its root.
   if (path.split("/").includes("..")) return null;
   if (root === "/") return path;

@@ -1,6 +1,7 @@
 /** The processes of a living sandbox, as this host's kernel tells of them: what they say of themselves is not asked. */
 import { closeSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { pathBelow } from "../cgroups.ts";
 import { groupOfProcess } from "../trace/sandbox-cpu.ts";
 
 export type SandboxProcess = {
@@ -52,7 +53,7 @@ function processOf(hostPid: number, group: string): (SandboxProcess & { hostPare
     command: argumentsOf(hostPid),
     group: groupOfProcess(hostPid),
   }));
-  if (read === null || !read.group?.startsWith(group)) return null;
+  if (read === null || read.group === null || pathBelow(group, read.group) === null) return null;
   const { stat, status, command } = read;
   // The name stands in parentheses and may hold some itself.
   const nameEnd = stat.lastIndexOf(")");

@@ -10,6 +10,7 @@ import {
   OwnGroups,
   parseCpuQuota,
   parseMemoryLimit,
+  pathBelow,
 } from "#executor/cgroups.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -211,4 +212,11 @@ test.each([
   ["0\n", 0],
 ])("memory limit %j is %s bytes", (limit, bytes) => {
   expect(parseMemoryLimit(limit)).toBe(bytes);
+});
+
+test("a group is within another by its whole names, not by how they begin", () => {
+  expect(pathBelow("/dsec/s1", "/dsec/s1")).toBe("/");
+  expect(pathBelow("/dsec/s1", "/dsec/s1/tool")).toBe("/tool");
+  expect(pathBelow("/dsec/s1", "/dsec/s10")).toBe(null);
+  expect(pathBelow("/dsec/s1", "/dsec")).toBe(null);
 });
