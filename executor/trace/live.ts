@@ -128,8 +128,9 @@ export class LiveTrajectories {
 }
 
 /**
- * Sends a file's bytes in parts. Each goes from where the receiver says that it is.
+ * Sends a file's bytes in parts. Each goes from where the receiver says that it is, which may have lost what it had.
  * @param send returns how far the trajectory is known there
+ * @throws TRACE_GAP where it loses that again, or does not take what it is sent: it would be sent the same for ever
  */
 export async function sendTrajectory(
   path: string,
@@ -140,10 +141,16 @@ export async function sendTrajectory(
   // Read without waiting for a thread: it was written a moment ago, and a call may wait for it.
   const file = openSync(path, "r");
   try {
+    let wentBack = false;
     for (let offset = from; offset < end; ) {
       const bytes = read(file, offset, Math.min(LIMITS.trajectoryPartBytes, end - offset));
       if (bytes.length === 0) return;
-      offset = await send(offset, bytes).catch(knownBytes);
+      const size = await send(offset, bytes).catch(knownBytes);
+      if (size <= offset) {
+        if (wentBack) throw goesRound(path, size);
+        wentBack = true;
+      }
+      offset = size;
     }
   } finally {
     closeSync(file);
@@ -155,6 +162,12 @@ function knownBytes(error: unknown): number {
   const size = error instanceof DsecError && error.code === "TRACE_GAP" ? error.details?.size : null;
   if (typeof size === "number") return size;
   throw error;
+}
+
+function goesRound(path: string, size: number): DsecError {
+  return new DsecError("TRACE_GAP", `${path} is known up to byte ${size} again, though more of it was sent`, {
+    details: { size },
+  });
 }
 
 function read(file: number, offset: number, length: number): Uint8Array<ArrayBuffer> {

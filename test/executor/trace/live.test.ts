@@ -2,6 +2,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { DsecError } from "#core/errors.ts";
 import { GatewayClient } from "#executor/gateway-client.ts";
 import { openIdentity } from "#executor/identity.ts";
 import { sendTrajectory } from "#executor/trace/live.ts";
@@ -161,4 +162,40 @@ test("a file is sent on from where the receiver says that it is", async () => {
     return sent.length === 1 ? 4 : offset + bytes.length;
   });
   expect(sent).toEqual(["2 234567", "4 4567"]);
+});
+
+test("a receiver that goes round is not sent the same bytes for ever", async () => {
+  const file = join(rig.directory, "round");
+  await writeFile(file, "0123456789");
+  const gapAt = (size: number) => new DsecError("TRACE_GAP", `known up to ${size}`, { details: { size } });
+  const receivers: { [name: string]: (offset: number, length: number) => number } = {
+    "tells of the same gap": () => {
+      throw gapAt(4);
+    },
+    "loses what it has taken": (offset, length) => {
+      if (offset > 0) throw gapAt(0);
+      return length / 2;
+    },
+    "takes nothing": (offset) => offset,
+  };
+  for (const [name, receive] of Object.entries(receivers)) {
+    let sent = 0;
+    const sending = sendTrajectory(file, 2, 8, async (offset, bytes) => {
+      if (++sent === 10) throw new Error(`${name}: it is sent the same again`);
+      return receive(offset, bytes.length);
+    });
+    await expect(sending, name).rejects.toMatchObject({ code: "TRACE_GAP" });
+  }
+});
+
+test("a receiver that has lost what it had is sent it again", async () => {
+  const file = join(rig.directory, "lost");
+  await writeFile(file, "0123456789");
+  const sent: string[] = [];
+  await sendTrajectory(file, 8, 10, async (offset, bytes) => {
+    sent.push(`${offset} ${Buffer.from(bytes)}`);
+    if (offset === 8) throw new DsecError("TRACE_GAP", "known up to 3", { details: { size: 3 } });
+    return offset + bytes.length;
+  });
+  expect(sent).toEqual(["8 89", "3 3456789"]);
 });
