@@ -24,7 +24,7 @@ export function missedDeadline(timeoutMs: number, tries: number): DsecError {
 export function detailsOf(error: unknown): string | null {
   if (!(error instanceof DsecError) || error.details === undefined) return null;
   const text = JSON.stringify(error.details);
-  return text.length <= LIMITS.recordedArgumentsBytes ? text.toWellFormed() : null;
+  return Buffer.byteLength(text) <= LIMITS.recordedArgumentsBytes ? text.toWellFormed() : null;
 }
 
 /** What events say of a failure: the text of what we did not foresee may hold a secret. */

@@ -21,14 +21,14 @@ export function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolea
 /** Every input stands in the event by its digest, and itself where it is not too long. */
 export function shownInput(input: ToolInput) {
   const text = canonicalJson(input);
-  const arguments_digest = contentDigest(text);
-  return { arguments_digest, arguments_json: text.length <= LIMITS.recordedArgumentsBytes ? text : null };
+  const isKept = Buffer.byteLength(text) <= LIMITS.recordedArgumentsBytes;
+  return { arguments_digest: contentDigest(text), arguments_json: isKept ? text : null };
 }
 
 /** What the agent is given, for the event: a replay gives it again. */
 export function givenOf({ text, isError }: Output) {
-  const answer = text.length <= LIMITS.recordedAnswerBytes ? { output_json: text.toWellFormed() } : null;
-  return { is_error: isError, answer };
+  const isKept = Buffer.byteLength(text) <= LIMITS.recordedAnswerBytes;
+  return { is_error: isError, answer: isKept ? { output_json: text.toWellFormed() } : null };
 }
 
 /** The output of a declared tool as a record has it. */
