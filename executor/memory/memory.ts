@@ -16,6 +16,7 @@ import { LiveDigests } from "./live-digests.ts";
 import { searchEntries } from "./search.ts";
 import {
   type Bounds,
+  type Dumped,
   type Entry,
   type Expectation,
   entryBytes,
@@ -29,7 +30,7 @@ export type MemoryOptions = {
   store: MemoryStore;
   /** Called in the order in which the store did it, before the caller has its answer; must not throw. */
   onEvent?: (event: MemoryEvent) => void;
-  /** Milliseconds since the epoch, for the events' times. */
+  /** Milliseconds since the epoch, for the events' times and what is left of lifetimes. */
   now?: () => number;
   /** `exact` (the default) refuses numbers that a double cannot hold. */
   strictness?: Strictness;
@@ -83,7 +84,8 @@ export type Page = { entries: Entry[]; nextCursor: string | null };
 export type MemoryState = Size & { digest: Digest; version: number };
 /** What a namespace is, and what the recorded writes would have made it. `mark` is the store's, of that moment. */
 export type MemoryAudit = { expected: Digest; actual: Digest; version: number; bytes: number; mark: number };
-export type MemorySnapshot = { digest: Digest; version: number; json: string };
+/** `lifetimesJson` has the milliseconds that each key with an end has left; null where none has. */
+export type MemorySnapshot = { digest: Digest; version: number; json: string; lifetimesJson: string | null };
 
 export type Memory = {
   /**
@@ -122,7 +124,8 @@ export function sharedNamespace(owner: string, name: string): string {
 export function createMemory(options: MemoryOptions): Memory {
   const { store, strictness = "exact" } = options;
   const bounds: Bounds = { keys: LIMITS.memoryKeys, bytes: LIMITS.memoryNamespaceBytes, ...options.bounds };
-  const events = new EventLog(options.onEvent ?? (() => {}), options.now ?? Date.now);
+  const now = options.now ?? Date.now;
+  const events = new EventLog(options.onEvent ?? (() => {}), now);
   const digests = new LiveDigests();
 
   /** Before what a call did comes what time did; that is nobody's call. */
@@ -278,9 +281,20 @@ export function createMemory(options: MemoryOptions): Memory {
       // Of its own: the digest that the recorded writes lead to is for `audit` to compare.
       const digest = new StateDigest(nodeEngine.sha256);
       for (const { key, text } of dump.entries) digest.add(entryHash(key, text, nodeEngine.sha256));
-      return { digest: digest.digest(), version: dump.version, json: objectText(dump.entries) };
+      return {
+        ...{ digest: digest.digest(), version: dump.version, json: objectText(dump.entries) },
+        lifetimesJson: lifetimesText(dump.entries, now()),
+      };
     },
   };
+}
+
+function lifetimesText(entries: Dumped[], nowMs: number): string | null {
+  const lifetimes = entries.flatMap(({ key, expiresAtMs }) =>
+    // At least one: by the store's own clock its time was not over.
+    expiresAtMs === null ? [] : [{ key, text: String(Math.max(1, expiresAtMs - nowMs)) }],
+  );
+  return lifetimes.length === 0 ? null : objectText(lifetimes);
 }
 
 /** The source of what happens by itself. */

@@ -115,10 +115,10 @@ export async function connectRedisMemoryStore(options: RedisMemoryOptions): Prom
 
     async dump(namespace) {
       const [version, expired, found] = await call("memoryDump", namespace);
-      const entries = pairs(found as string[]).map(([key, record]) => ({
-        key,
-        text: entryOf(key, record).text,
-      }));
+      const entries = pairs(found as string[]).map(([key, record]) => {
+        const { text, expiresAtMs } = entryOf(key, record);
+        return { key, text, expiresAtMs };
+      });
       return settled(version, expired, { entries, mark: 0 });
     },
 

@@ -127,7 +127,9 @@ export function createSqliteMemoryStore(database: SqliteDatabase, now: () => num
 
     dump: (name) =>
       settle(name, (space) => ({
-        entries: (sql.from.all(space.id, "") as KeyedRow[]).map((row) => ({ key: row.key, text: row.value })),
+        entries: (sql.from.all(space.id, "") as KeyedRow[]).map(
+          ({ key, value: text, expires_at_ms: expiresAtMs }) => ({ key, text, expiresAtMs }),
+        ),
         mark: database.changes,
       })),
 

@@ -13,8 +13,8 @@ export type MemoryStore = {
   /** Removes every entry of this namespace and of no other, and counts on from its version. */
   clear(namespace: string): Promise<Settled<{ removedKeys: number; removedBytes: number }>>;
   stat(namespace: string): Promise<Settled<Size>>;
-  /** All keys and texts at one moment, which `mark` stands for. */
-  dump(namespace: string): Promise<Settled<{ entries: { key: string; text: string }[]; mark: number }>>;
+  /** All entries at one moment, which `mark` stands for. */
+  dump(namespace: string): Promise<Settled<{ entries: Dumped[]; mark: number }>>;
   /** Whether a dump would be the same as the one of this mark, whoever wrote; false where only reading it could tell. */
   isSame(namespace: string, mark: number): boolean;
   close(): Promise<void>;
@@ -31,6 +31,9 @@ export type Entry = {
   version: number;
   expiresAtMs: number | null;
 };
+
+/** An entry among all of its namespace. */
+export type Dumped = Omit<Entry, "version">;
 
 /** An entry that is gone, and the namespace's version since. */
 export type Removed = { entry: Entry; version: number };

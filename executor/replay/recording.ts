@@ -50,6 +50,8 @@ export type Recording = {
   calls: RecordedCall[];
   /** What the task's memory held at the start: JSON of an object; null where that was nothing. */
   memoryJson: string | null;
+  /** How long its keys had left then, in milliseconds; the others were without end, or an older version recorded them. */
+  memoryLifetimesMs: Map<string, number>;
   reads: MemoryRead[];
   observations: GivenObservation[];
   /** Messages that it sent to others of its job, which a replay among them would send again. */
@@ -139,6 +141,7 @@ class RecordingReader {
   readonly #obstacles = new Set<string>();
   readonly #namespace: string;
   #memoryJson: string | null = null;
+  #memoryLifetimesMs = new Map<string, number>();
   #memory: "unseen" | "seen" = "unseen";
   #end: Recording["end"] = null;
   #ends = 0;
@@ -206,6 +209,7 @@ class RecordingReader {
         if (this.#memory === "unseen" && event.namespace === this.#namespace) {
           this.#memory = "seen";
           this.#memoryJson = event.entries_json;
+          this.#memoryLifetimesMs = new Map(Object.entries(JSON.parse(event.lifetimes_json ?? "{}")));
         }
         break;
       case "output":
@@ -227,6 +231,7 @@ class RecordingReader {
       header: this.#header,
       calls: [...this.#calls.values()],
       memoryJson: this.#memoryJson,
+      memoryLifetimesMs: this.#memoryLifetimesMs,
       reads: this.#reads,
       observations: [...this.#observations, ...this.#ungiven()],
       sends: this.#sends,

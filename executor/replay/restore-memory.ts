@@ -6,10 +6,13 @@ import type { Memory } from "../memory/memory.ts";
 import { sandboxId } from "../plan.ts";
 import type { Recording } from "./recording.ts";
 
-/** Makes the task's memory what it was when the recording began. Before anybody listens: it is not the agent that writes. */
+/**
+ * Makes the task's memory what it was when the recording began, each key with the lifetime that it had left. Before anybody
+ * listens: it is not the agent that writes.
+ */
 export async function restoreMemory(
   memory: Pick<Memory, "view" | "state">,
-  { file, memoryJson }: Pick<Recording, "file" | "memoryJson">,
+  { file, memoryJson, memoryLifetimesMs }: Pick<Recording, "file" | "memoryJson" | "memoryLifetimesMs">,
   lease: Lease,
 ): Promise<void> {
   const identity = {
@@ -21,5 +24,8 @@ export async function restoreMemory(
   const tree = parseTree(memoryJson);
   if (tree.kind !== "object")
     throw new DsecError("NOT_REPLAYABLE", `${file}: memory at the start is no JSON object`);
-  for (const { name, value } of tree.members) await view.put(name, memoryJson.slice(value.start, value.end));
+  for (const { name, value } of tree.members) {
+    const ttlMs = memoryLifetimesMs.get(name) ?? null;
+    await view.put(name, memoryJson.slice(value.start, value.end), { ttlMs });
+  }
 }

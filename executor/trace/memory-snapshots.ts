@@ -48,7 +48,8 @@ export class MemorySnapshots {
 
   #record(snapshot: MemorySnapshot | null): void {
     if (snapshot === null) return;
-    const { version, digest: state_digest, json: entries_json } = snapshot;
-    this.#log.append("memory_snapshot", { namespace: this.#namespace, version, state_digest, entries_json });
+    const { version, digest: state_digest, json: entries_json, lifetimesJson: lifetimes_json } = snapshot;
+    const members = { version, state_digest, entries_json, lifetimes_json };
+    this.#log.append("memory_snapshot", { namespace: this.#namespace, ...members });
   }
 }

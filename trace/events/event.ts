@@ -164,7 +164,13 @@ export type EventMembers = {
   rollback: { snapshot: number; call: number | null; reason: string; duration_us: number };
   memory_read: MemoryAccess;
   memory_write: MemoryAccess;
-  memory_snapshot: { namespace: string; version: number; state_digest: Digest; entries_json: JsonText };
+  memory_snapshot: {
+    namespace: string;
+    version: number;
+    state_digest: Digest;
+    entries_json: JsonText;
+    lifetimes_json: JsonText | null;
+  };
   token_logit: { source: string | null; call: number | null; tokens: Token[] };
   completion: {
     call: number | null;

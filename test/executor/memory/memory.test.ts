@@ -85,6 +85,17 @@ describe.for(Object.entries(drivers))("the memory service over %s", ([, driver])
     expect(actual).toBe(expected);
   });
 
+  test("a snapshot says how long each key has left that does not stay", async () => {
+    const view = memory.view(sandbox());
+    await view.put("stays", "1");
+    expect(await memory.snapshot(view.namespace, 1000)).toMatchObject({ lifetimesJson: null });
+    await view.put('"brief"', "2", { ttlMs: 50 });
+    clockMs += 10;
+    expect(await memory.snapshot(view.namespace, 1000)).toMatchObject({
+      lifetimesJson: '{"\\"brief\\"":40}',
+    });
+  });
+
   test("a lifetime is kept, renewed or ended as the writer says", async () => {
     const view = memory.view(sandbox());
     await view.put("key", "1", { ttlMs: 10 });

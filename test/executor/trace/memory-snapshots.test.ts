@@ -10,7 +10,7 @@ test("a snapshot that could not be taken is left out, and the next one is taken"
     async snapshot() {
       version++;
       if (version === 1) throw new DsecError("STORE_UNAVAILABLE", "memory is away");
-      return { version, digest: "sha256:0" as Digest, json: "{}" };
+      return { version, digest: "sha256:0" as Digest, json: "{}", lifetimesJson: null };
     },
   };
   const versions: number[] = [];

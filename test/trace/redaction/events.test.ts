@@ -184,6 +184,7 @@ describe("digests cannot be used to confirm a guess", () => {
           version: 1,
           state_digest: state.digest(),
           entries_json: `{"user/pin":"4711-0815","other":1}`,
+          lifetimes_json: `{"user/pin":60000}`,
         },
         { type: "message", op: "send", channel: "c", items: [{ id: 1, body_digest: digest }] },
         { type: "snapshot", snapshot: 1, levels: "2", state_digest: digest, duration_us: 1, stored_bytes: 1 },
@@ -214,6 +215,7 @@ describe("digests cannot be used to confirm a guess", () => {
     expect(events[4]).toMatchObject({
       entries_json: `{"user/pin":"${R}","other":1}`,
       state_digest: anew.digest(),
+      lifetimes_json: null,
     });
     expect(after.header).toMatchObject({
       redacted_from_digest: FILE_DIGEST,
