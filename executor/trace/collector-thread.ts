@@ -4,6 +4,7 @@
  */
 import { linkSync, unlinkSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
+import { LIMITS } from "#core/limits.ts";
 import { RingCollector, type RingRecord } from "#native/index.ts";
 import { EVENT_TYPES } from "#trace/events/event.ts";
 import { TrajectoryWriter } from "#trace/format/writer.ts";
@@ -15,6 +16,8 @@ import { type CollectorMessage, type CollectorSetup, type Opening, RECORD } from
 const FLUSH_BYTES = 256 * 1024;
 /** Events are on disk after twice this at most: so long in the ring, and so long held to be compressed together. */
 const FLUSH_MS = 125;
+/** A trajectory whose attempt waits in silence is not to look like one that nobody writes any more (`dsec trace cleanup`). */
+const TOUCH_MS = LIMITS.cleanUpLiveMs / 6;
 /** Nobody is in haste for events: a thread that is woken for each takes the processor from the sandbox that they are of. */
 const GATHER_BYTES = 256 * 1024;
 const BATCH_BYTES = 8 * 1024 * 1024;
@@ -30,6 +33,7 @@ class Recorded {
   readonly #writer: TrajectoryWriter;
   #state: "whole" | "failing" | "torn" = "whole";
   #lost = 0;
+  #touchedMs = Date.now();
   /** When what is held is to be written. */
   dueAtMs = Number.POSITIVE_INFINITY;
 
@@ -68,6 +72,13 @@ class Recorded {
       this.#state = "failing";
       tell({ type: "failed", slot: this.#slot, message: (error as Error).message, lost: this.#lost });
     }
+  }
+
+  /** @param wallMs since 1970: it goes on while a host sleeps, and files' ages with it */
+  touch(wallMs: number): void {
+    if (Math.abs(wallMs - this.#touchedMs) < TOUCH_MS) return;
+    this.#touchedMs = wallMs;
+    this.#sink.touch(wallMs);
   }
 
   /** The sandbox has ended. A short one has never been flushed: then its trajectory becomes its trace as it is written. */
@@ -120,6 +131,8 @@ function collect(): boolean {
   ring.wait(GATHER_BYTES, Math.min(FLUSH_MS, dueAtMs - performance.now()));
   const nowMs = performance.now();
   for (const recorded of held) if (recorded.dueAtMs <= nowMs) recorded.flush(nowMs);
+  const wallMs = Date.now();
+  for (const recorded of open.values()) recorded.touch(wallMs);
   for (const record of ring.drain()) {
     if (record.kind === RECORD.stop) return stop();
     take(record, nowMs);

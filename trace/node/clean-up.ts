@@ -136,7 +136,7 @@ function remove(root: Folder, { folders, name, stats }: Found): void {
   }
 }
 
-/** A recorder flushes far more often. */
+/** A recorder touches its file far more often, also while nothing happens. */
 function isBeingWritten({ name, stats }: Found, nowMs: number): boolean {
   return name.endsWith(".traj") && nowMs - stats.mtimeMs < LIMITS.cleanUpLiveMs;
 }

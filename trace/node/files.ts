@@ -6,6 +6,7 @@ import {
   fstatSync,
   fsyncSync,
   ftruncateSync,
+  futimesSync,
   linkSync,
   lstatSync,
   openSync,
@@ -202,6 +203,13 @@ export class FileSink {
     } catch (cause) {
       throw this.#unwritable(cause);
     }
+  }
+
+  /** Makes the file as new as if it were written to. Where that is refused writing is too, which is told then. */
+  touch(nowMs: number): void {
+    try {
+      futimesSync(this.#fd, nowMs / 1000, nowMs / 1000);
+    } catch {}
   }
 
   close(): void {

@@ -14,6 +14,7 @@ import { EventLog } from "#executor/channel/event-log.ts";
 import { Collector } from "#executor/trace/collector.ts";
 import { trajectoriesIn } from "#executor/trace/paths.ts";
 import { readTrace } from "#test/support/trace-file.ts";
+import { cleanUp } from "#trace/node/clean-up.ts";
 
 let directory: string;
 let collector: Collector;
@@ -173,6 +174,39 @@ test("what is recorded after the day's folder was removed comes to its trace", a
   await EventLog.open(collector, directory, leaseOf(1)).seal();
   for (const day of await readdir(directory)) await rm(join(directory, day), { recursive: true });
   expect(await EventLog.open(collector, directory, leaseOf(2)).seal()).toMatchObject({ count: 0 });
+});
+
+test("a trajectory stays as new as its recorder while nothing happens, so that a clean-up leaves it", async () => {
+  // An hour in three seconds, for the recorder's thread too.
+  const clock =
+    "const [now, start] = [Date.now, Date.now()]; Date.now = () => start + (now() - start) * 1200;";
+  const program = `
+    import { Collector } from "#executor/trace/collector.ts";
+    import { EventLog } from "#executor/channel/event-log.ts";
+    const log = EventLog.open(await Collector.start(), ${JSON.stringify(directory)}, ${JSON.stringify(leaseOf(7))});
+    log.append("output", { stream: "stdout", offset: 0, data: Buffer.from("first") });
+    setInterval(() => log.recording.flushedBytes > 0 && console.log(Date.now()), 10);`;
+  const file = join(process.cwd(), "build", `silent-${process.pid}.ts`);
+  await writeFile(file, program);
+  const env = { ...process.env, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(clock)}` };
+  const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"], env });
+  const ended = once(child, "exit");
+  try {
+    let begunMs = 0;
+    let nowMs = 0;
+    for await (const line of createInterface(child.stdout)) {
+      nowMs = Number(line);
+      begunMs ||= nowMs;
+      if (nowMs - begunMs > 1.5 * LIMITS.cleanUpLiveMs) break;
+    }
+    const rule = { beforeMs: null, keepLast: 0, dryRun: false };
+    const { deleted, skipped } = cleanUp(directory, rule, nowMs);
+    expect([deleted, skipped.length]).toEqual([[], 1]);
+  } finally {
+    child.kill("SIGKILL");
+    await ended;
+    await rm(file);
+  }
 });
 
 test("after SIGKILL a trajectory is readable to its last whole flush, and is sealed by the next life", async () => {
