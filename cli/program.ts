@@ -196,6 +196,7 @@ export function collect(value: string, previous: string[] = []): string[] {
 /**
  * Each SIGINT or SIGTERM takes the next of the steps, the first of which asks to end in order. One more than there are
  * steps ends the process at once. Returns what stops listening.
+ * Without steps that is the first: unlike being killed, it removes what is on disk only for a while (#trace/node/temporary.ts).
  */
 export function onStopSignal(...steps: ((signal: "SIGINT" | "SIGTERM") => void)[]): () => void {
   const left = [...steps];

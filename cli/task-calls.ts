@@ -9,7 +9,7 @@ import type { PolicyRequest } from "#core/wire/policy.ts";
 import { publish } from "#trace/node/files.ts";
 import { type ConnectionOptions, connect } from "./connection.ts";
 import { readGivenJson } from "./given-file.ts";
-import { type Command, examples, note, Option, printJson, wholeNumber } from "./program.ts";
+import { type Command, examples, note, Option, onStopSignal, printJson, wholeNumber } from "./program.ts";
 import { type Column, duration, plainLine, printTable } from "./terminal.ts";
 
 type Common = ConnectionOptions & { json?: boolean };
@@ -82,6 +82,7 @@ async function trace(id: string, options: Common & { output?: string; attempt?: 
   );
   if (options.output === "-") return pipeline(Readable.fromWeb(content as ReadableStream), process.stdout);
   const path = options.output ?? `${id}.trace`;
+  onStopSignal();
   const saved = await publish(path, async (sink) => {
     for await (const part of content) sink.write(part);
     return { path };

@@ -11,7 +11,7 @@ import { oneReport } from "#trace/analysis/one-report.ts";
 import type { ManyReport, OneReport, ReportData } from "#trace/analysis/report-data.ts";
 import { openTraceFile, publish } from "#trace/node/files.ts";
 import { pageName, reportPage } from "#trace/report/page.ts";
-import { Option, usageError } from "./program.ts";
+import { Option, onStopSignal, usageError } from "./program.ts";
 import { byteCount, plainLine } from "./terminal.ts";
 import { progress, traceFiles } from "./trace-files.ts";
 import { type NamedSegment, readSegments } from "./trace-segments.ts";
@@ -82,6 +82,7 @@ export async function writePages(
   out: string | undefined,
 ): Promise<void> {
   if (out === undefined) return print(page(report, sources, measured));
+  onStopSignal();
   const intoFolder = report.kind === "many" && (out.endsWith("/") || isFolder(out));
   if (!intoFolder) {
     const size = await write(out, page(report, sources, measured));

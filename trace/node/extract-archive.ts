@@ -11,6 +11,7 @@ import { nodeEngine } from "./engine.ts";
 import { temporaryName } from "./files.ts";
 import { Folder } from "./folder.ts";
 import { foreignFiles, listForeign } from "./foreign-archive.ts";
+import { removedAfter } from "./temporary.ts";
 import { unpackFrame } from "./unpack-zstd.ts";
 
 export type Extracted = { name: string; size: number };
@@ -153,7 +154,8 @@ async function writeMember(
     }
     const temporary = temporaryName(last);
     const fd = folder.makeFile(temporary);
-    try {
+    const remove = () => folder.unlink(temporary);
+    await removedAfter(remove, async () => {
       try {
         await content((bytes) => writeAll(fd, bytes));
         fsyncSync(fd);
@@ -163,9 +165,7 @@ async function writeMember(
       // unlike a rename, a link never replaces what has the name already
       folder.link(temporary, last);
       folder.sync();
-    } finally {
-      folder.unlink(temporary);
-    }
+    });
   } catch (cause) {
     if (cause instanceof DsecError) throw cause;
     const { code, message } = cause as NodeJS.ErrnoException;

@@ -16,6 +16,7 @@ import {
   writeSync,
 } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf } from "#core/json.ts";
@@ -25,6 +26,7 @@ import type { NewTraceHeader } from "#trace/format/header.ts";
 import { type Damage, openTrace, type TraceFile } from "#trace/format/reader.ts";
 import { TrajectoryWriter } from "#trace/format/writer.ts";
 import { nodeEngine, sealingEngine } from "./engine.ts";
+import { removedAfter } from "./temporary.ts";
 
 /** What an attestation says of a trace. `size` in bytes, `digest` of the file, `chain_head` of its last segment. */
 export type SealedTrace = { count: number; chain_head: Digest; digest: Digest; size: number };
@@ -51,6 +53,7 @@ export async function openTraceFile(path: string): Promise<TraceFile> {
       size: stats.size,
       read: async (offset: number, length: number) => {
         // its number may be another file's by now
+        await letSignalsIn();
         if (state === "closed") throw new DsecError("INTERNAL", `${path} is read after it was closed`);
         return readAt(fd, offset, length);
       },
@@ -108,6 +111,7 @@ async function addEvents(
   for await (const { t_us, wall_us, ...body } of events) {
     const place = { seq: writer.count + 1, t_us, wall_skew_us: wall_us - started_wall_us - t_us };
     writer.add(encodeEvent(body as EventBody, place), { ...place, type: body.type });
+    await letSignalsIn();
   }
 }
 
@@ -249,7 +253,11 @@ export async function publish<T extends object>(
   if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) throw exists(path);
   const temporary = join(dirname(path), temporaryName(basename(path)));
   const sink = new FileSink(temporary);
-  try {
+  const remove = () => {
+    sink.close();
+    rmSync(temporary, { force: true });
+  };
+  return removedAfter(remove, async () => {
     const made = await write(sink);
     sink.sync();
     // unlike a rename, a link never replaces what has the name already
@@ -263,10 +271,7 @@ export async function publish<T extends object>(
     }
     syncFolder(dirname(path));
     return { ...made, digest: sink.digest(), size: sink.size };
-  } finally {
-    sink.close();
-    rmSync(temporary, { force: true });
-  }
+  });
 }
 
 /** The name of a file until it has its own, which is `name`. */
@@ -287,6 +292,16 @@ export function removeUnpublished(path: string): void {
       rmSync(join(dirname(path), name), { force: true });
     }
   }
+}
+
+const COMPUTING_MS = 50;
+let computingSinceMs = 0;
+
+/** Neither signals nor timers are heard while computing never waits, which a large file takes minutes of. */
+async function letSignalsIn(): Promise<void> {
+  if (performance.now() - computingSinceMs < COMPUTING_MS) return;
+  await setImmediate();
+  computingSinceMs = performance.now();
 }
 
 function syncFolder(path: string): void {

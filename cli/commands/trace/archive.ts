@@ -2,7 +2,7 @@ import { lstat } from "node:fs/promises";
 import { basename, dirname, relative, resolve } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { writeArchive } from "#trace/node/write-archive.ts";
-import { type Command, examples, note, printJson } from "../../program.ts";
+import { type Command, examples, note, onStopSignal, printJson } from "../../program.ts";
 import { byteCount, plainLine } from "../../terminal.ts";
 import { progress, traceFiles } from "../../trace-files.ts";
 
@@ -25,6 +25,7 @@ others. Members are named by their path below the folder that all files have in 
 }
 
 async function run(words: string[], options: Options): Promise<void> {
+  onStopSignal();
   if (!options.output.endsWith(".tar.zst")) {
     throw new DsecError("INVALID_REQUEST", `${options.output} must end in .tar.zst`);
   }

@@ -4,7 +4,7 @@ import { basename, join } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { EXPORT_FORMATS, type ExportFormat, exportTrace } from "#trace/exchange/export.ts";
 import { openTraceFile, publish } from "#trace/node/files.ts";
-import { type Command, EXIT, examples, note, Option, printJson } from "../../program.ts";
+import { type Command, EXIT, examples, note, Option, onStopSignal, printJson } from "../../program.ts";
 import { byteCount, plainLine } from "../../terminal.ts";
 import { progress, traceFiles } from "../../trace-files.ts";
 
@@ -36,6 +36,7 @@ line. All but chrome can be imported again without loss. Text goes out as it was
 }
 
 async function run(words: string[], options: Options): Promise<void> {
+  onStopSignal();
   const files: string[] = [];
   for await (const file of traceFiles(words)) files.push(file);
   const shown = progress("exporting");

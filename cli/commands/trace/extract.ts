@@ -2,7 +2,7 @@ import { open } from "node:fs/promises";
 import { DsecError } from "#core/errors.ts";
 import type { Source } from "#trace/format/walk.ts";
 import { extractArchive, listArchive } from "#trace/node/extract-archive.ts";
-import { type Command, examples, note, printJson, usageError } from "../../program.ts";
+import { type Command, examples, note, onStopSignal, printJson, usageError } from "../../program.ts";
 import { byteCount, plainLine, printTable } from "../../terminal.ts";
 import { progress } from "../../trace-files.ts";
 
@@ -27,6 +27,7 @@ links, devices or doubles is refused whole. Files that exist are not replaced.`,
 }
 
 async function run(archive: string, names: string[], options: Options): Promise<void> {
+  onStopSignal();
   if ((options.output === undefined) === (options.list !== true)) {
     throw usageError("say where the members go with -o, or ask for --list");
   }

@@ -6,7 +6,7 @@ import { IMPORT_FORMATS, type ImportFormat, importTraces } from "#trace/exchange
 import type { ImportOptions } from "#trace/exchange/imported.ts";
 import { SeenIds, traceFileName } from "#trace/exchange/trace-names.ts";
 import { checkTrace, refuseTaken, type SealedTrace, writeTrace } from "#trace/node/files.ts";
-import { type Command, examples, note, Option, printJson } from "../../program.ts";
+import { type Command, examples, note, Option, onStopSignal, printJson } from "../../program.ts";
 import { byteCount, plainLine } from "../../terminal.ts";
 import { progress } from "../../trace-files.ts";
 
@@ -49,6 +49,7 @@ its line, and nothing is imported. Files that exist are not replaced. docs/trace
 }
 
 async function run(input: string, options: Options): Promise<void> {
+  onStopSignal();
   const single = options.output.endsWith(".trace");
   const fileOf = async (traceId: string) =>
     single ? options.output : join(options.output, await traceFileName(traceId));

@@ -2,7 +2,7 @@ import { lstat, readFile } from "node:fs/promises";
 import { LIMITS } from "#core/limits.ts";
 import { redactFile } from "#trace/node/redact-file.ts";
 import { BUILT_IN_PATTERNS, patternLines, patternOf } from "#trace/redaction/patterns.ts";
-import { type Command, examples, note, printJson, usageError } from "../../program.ts";
+import { type Command, examples, note, onStopSignal, printJson, usageError } from "../../program.ts";
 import { byteCount, paintFor, plainLine, printTable } from "../../terminal.ts";
 import { progress } from "../../trace-files.ts";
 
@@ -37,6 +37,7 @@ languages' encodings is not seen: look at what you publish.`,
 }
 
 async function run(file: string, options: Options): Promise<void> {
+  onStopSignal();
   const fields = (options.piiFields ?? "").split(",").map((name) => name.trim());
   const given = await patternsOf(options.patterns ?? []);
   const named = fields.filter((name) => name !== "");

@@ -1,5 +1,5 @@
 import { sealTrajectory } from "#trace/node/files.ts";
-import { type Command, examples, note, printJson } from "../../program.ts";
+import { type Command, examples, note, onStopSignal, printJson } from "../../program.ts";
 import { byteCount, plainLine } from "../../terminal.ts";
 
 type Options = { output?: string; json?: boolean };
@@ -20,6 +20,7 @@ export function define(command: Command): void {
 }
 
 async function run(file: string, options: Options): Promise<void> {
+  onStopSignal();
   const output = options.output ?? `${file.replace(/\.traj$/, "")}.trace`;
   const sealed = await sealTrajectory(file, output);
   const { damage } = sealed;

@@ -8,8 +8,17 @@ import { followTrajectory } from "#trace/format/follow.ts";
 import type { TraceHeader } from "#trace/format/header.ts";
 import { nodeEngine } from "#trace/node/engine.ts";
 import { openTraceFile, publish } from "#trace/node/files.ts";
+import { removedAfter } from "#trace/node/temporary.ts";
 import { connect } from "../../connection.ts";
-import { type Command, dataOption, examples, gatewayOption, note, wholeNumber } from "../../program.ts";
+import {
+  type Command,
+  dataOption,
+  examples,
+  gatewayOption,
+  note,
+  onStopSignal,
+  wholeNumber,
+} from "../../program.ts";
 import { paintFor } from "../../terminal.ts";
 import { failedWithin, LinePrinter, recordedJson } from "../../trace-segments.ts";
 import { Timeline } from "../../trace-timeline.ts";
@@ -36,6 +45,7 @@ array, an event on each line; a failure half-way is its last element, {"error": 
 }
 
 async function run(id: string, options: Options): Promise<void> {
+  onStopSignal();
   const client = await connect(options);
   const printer = new LinePrinter();
   const timeline = new Timeline(paintFor(process.stdout));
@@ -77,13 +87,19 @@ async function* eventsAfter(
 ): AsyncGenerator<TraceEvent> {
   const folder = mkdtempSync(join(tmpdir(), "dsec-tail-"));
   try {
-    const path = join(folder, "trace");
-    const content = await client.tasks.trace(id, attempt === undefined ? {} : { attempt });
-    await publish(path, async (sink) => {
-      for await (const part of content) sink.write(part);
-      return {};
-    });
-    const file = await openTraceFile(path);
+    // the folder is not needed once the file is open
+    const file = await removedAfter(
+      () => rmSync(folder, { recursive: true }),
+      async () => {
+        const path = join(folder, "trace");
+        const content = await client.tasks.trace(id, attempt === undefined ? {} : { attempt });
+        await publish(path, async (sink) => {
+          for await (const part of content) sink.write(part);
+          return {};
+        });
+        return openTraceFile(path);
+      },
+    );
     try {
       for (const segment of file.segments) yield* segment.events({ fromSeq: last() + 1 });
     } finally {
@@ -91,7 +107,5 @@ async function* eventsAfter(
     }
   } catch (error) {
     if (!(error instanceof DsecError && error.code === "OUTPUT_NOT_FOUND")) throw error;
-  } finally {
-    rmSync(folder, { recursive: true });
   }
 }
