@@ -2,7 +2,6 @@
  * The thread that takes events out of the ring and writes them: one trajectory for each sandbox, chained, compressed and
  * flushed by size or time. It does nothing else, so that a producer seldom waits for it.
  */
-import { linkSync, unlinkSync } from "node:fs";
 import { parentPort, workerData } from "node:worker_threads";
 import { LIMITS } from "#core/limits.ts";
 import { RingCollector, type RingRecord } from "#native/index.ts";
@@ -10,7 +9,6 @@ import { EVENT_TYPES } from "#trace/events/event.ts";
 import { TrajectoryWriter } from "#trace/format/writer.ts";
 import { nodeEngine } from "#trace/node/engine.ts";
 import { FileSink } from "#trace/node/files.ts";
-import { tracePathOf } from "./paths.ts";
 import { type CollectorMessage, type CollectorSetup, type Opening, RECORD } from "./protocol.ts";
 
 const FLUSH_BYTES = 256 * 1024;
@@ -81,7 +79,7 @@ class Recorded {
     this.#sink.touch(wallMs);
   }
 
-  /** The sandbox has ended. A short one has never been flushed: then its trajectory becomes its trace as it is written. */
+  /** The sandbox has ended. A short one has never been flushed: then its file is its trace but for the name. */
   end(): void {
     const slot = this.#slot;
     try {
@@ -91,9 +89,6 @@ class Recorded {
         tell({ type: "closed", slot });
       } else {
         const sealed = this.#writer.seal();
-        // Unlike a rename, a link never replaces what has the name already.
-        linkSync(this.#sink.path, tracePathOf(this.#sink.path));
-        unlinkSync(this.#sink.path);
         const trace = { ...sealed, digest: this.#sink.digest(), size: this.#sink.size };
         tell({ type: "sealed", slot, trace });
       }

@@ -150,7 +150,8 @@ export class Collector {
     this.#recordings.delete(message.slot);
     this.#free.push(message.slot);
     if (message.type === "closed") recording.onClosed(this.#sealer.seal(recording.trajectoryPath));
-    else if (message.type === "sealed") recording.onClosed(Promise.resolve(message.trace));
+    else if (message.type === "sealed")
+      recording.onClosed(this.#sealer.publish(recording.trajectoryPath, message.trace));
     else {
       recording.onFailed(message.message);
       recording.onClosed(Promise.reject(recording.failure));

@@ -30,7 +30,7 @@ export type CollectorMessage =
   | { type: "flushed"; slot: number }
   /** Nothing of this recording can be written at the moment; `lost` counts its events that never will be. */
   | { type: "failed"; slot: number; message: string; lost: number }
-  /** It had never been flushed, so its file is a trace as it stands. */
+  /** It had never been flushed, so its file is a trace as it stands, which lacks only its name. */
   | { type: "sealed"; slot: number; trace: SealedTrace }
   /** Its trajectory is whole and closed. */
   | { type: "closed"; slot: number }

@@ -3,13 +3,14 @@ import { Worker } from "node:worker_threads";
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import type { SealedTrace } from "#trace/node/files.ts";
 
-export type SealingRequest = { id: number; trajectory: string };
+/** `sealed`: what is known of a trajectory that is a trace as it stands; null of one that a trace is to be made of. */
+export type SealingRequest = { id: number; trajectory: string; sealed: SealedTrace | null };
 export type SealingAnswer = { id: number } & (
   | { trace: SealedTrace }
   | { error: { code: ErrorCode; message: string } }
 );
 
-/** Makes traces of trajectories on a thread of its own; several at once take turns there. */
+/** Makes traces of trajectories on a thread of its own, which also waits for the disk; several at once take turns there. */
 export class Sealer {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, PromiseWithResolvers<SealedTrace>>();
@@ -31,16 +32,28 @@ export class Sealer {
    * @throws what sealTrajectory throws; the trajectory is still there
    */
   seal(trajectory: string): Promise<SealedTrace> {
-    const id = ++this.#last;
-    const waiting = Promise.withResolvers<SealedTrace>();
-    this.#waiting.set(id, waiting);
-    this.#worker.ref();
-    this.#worker.postMessage({ id, trajectory } satisfies SealingRequest);
-    return waiting.promise;
+    return this.#ask(trajectory, null);
+  }
+
+  /**
+   * Gives a trajectory that is a trace as it stands its name as one, once it is on disk.
+   * @throws what publishWritten throws; the trajectory is still there
+   */
+  publish(trajectory: string, sealed: SealedTrace): Promise<SealedTrace> {
+    return this.#ask(trajectory, sealed);
   }
 
   async close(): Promise<void> {
     await this.#worker.terminate();
+  }
+
+  #ask(trajectory: string, sealed: SealedTrace | null): Promise<SealedTrace> {
+    const id = ++this.#last;
+    const waiting = Promise.withResolvers<SealedTrace>();
+    this.#waiting.set(id, waiting);
+    this.#worker.ref();
+    this.#worker.postMessage({ id, trajectory, sealed } satisfies SealingRequest);
+    return waiting.promise;
   }
 
   #answered(answer: SealingAnswer): void {

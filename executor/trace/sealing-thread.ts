@@ -2,7 +2,7 @@
 import { rm } from "node:fs/promises";
 import { parentPort } from "node:worker_threads";
 import { DsecError } from "#core/errors.ts";
-import { sealTrajectory } from "#trace/node/files.ts";
+import { publishWritten, sealTrajectory } from "#trace/node/files.ts";
 import { tracePathOf } from "./paths.ts";
 import type { SealingAnswer, SealingRequest } from "./sealer.ts";
 
@@ -10,8 +10,12 @@ parentPort!.on("message", async (request: SealingRequest) => {
   parentPort!.postMessage(await answer(request));
 });
 
-async function answer({ id, trajectory }: SealingRequest): Promise<SealingAnswer> {
+async function answer({ id, trajectory, sealed }: SealingRequest): Promise<SealingAnswer> {
   try {
+    if (sealed !== null) {
+      publishWritten(trajectory, tracePathOf(trajectory));
+      return { id, trace: sealed };
+    }
     const { damage, ...trace } = await sealTrajectory(trajectory, tracePathOf(trajectory));
     await rm(trajectory);
     return { id, trace };

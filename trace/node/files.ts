@@ -260,18 +260,30 @@ export async function publish<T extends object>(
   return removedAfter(remove, async () => {
     const made = await write(sink);
     sink.sync();
-    // unlike a rename, a link never replaces what has the name already
-    try {
-      linkSync(temporary, path);
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
-      throw new DsecError("TRACE_UNWRITABLE", `${path} cannot be made: ${(cause as Error).message}`, {
-        cause,
-      });
-    }
-    syncFolder(dirname(path));
+    giveName(temporary, path);
     return { ...made, digest: sink.digest(), size: sink.size };
   });
+}
+
+/**
+ * Gives a file that is whole, and closed, the name in place of its own once it is on disk.
+ * @throws TRACE_EXISTS where the name is taken, TRACE_UNWRITABLE; the file is still there
+ */
+export function publishWritten(written: string, path: string): void {
+  sync(written);
+  giveName(written, path);
+  rmSync(written);
+}
+
+/** A second name, which survives a power cut: unlike a rename, a link never replaces what has the name already. */
+function giveName(written: string, path: string): void {
+  try {
+    linkSync(written, path);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "EEXIST") throw exists(path);
+    throw new DsecError("TRACE_UNWRITABLE", `${path} cannot be made: ${(cause as Error).message}`, { cause });
+  }
+  sync(dirname(path));
 }
 
 /** The name of a file until it has its own, which is `name`. */
@@ -304,7 +316,8 @@ async function letSignalsIn(): Promise<void> {
   computingSinceMs = performance.now();
 }
 
-function syncFolder(path: string): void {
+/** Of a file its content, of a folder its names. */
+function sync(path: string): void {
   const fd = openSync(path, "r");
   try {
     fsyncSync(fd);

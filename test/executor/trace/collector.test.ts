@@ -209,6 +209,46 @@ test("a trajectory stays as new as its recorder while nothing happens, so that a
   }
 });
 
+test("a short recording, too, has a trace's name once it is on disk, and loses its own once that name is", async () => {
+  const told = `
+    import { syncBuiltinESMExports } from "node:module";
+    import fs from "node:fs";
+    for (const name of ["fsyncSync", "linkSync", "rmSync", "unlinkSync"]) {
+      const call = fs[name];
+      fs[name] = (on, ...rest) => {
+        const path = typeof on === "number" ? fs.readlinkSync("/proc/self/fd/" + on) : on;
+        fs.writeSync(1, name + " " + path + "\\n");
+        return call(on, ...rest);
+      };
+    }
+    syncBuiltinESMExports();`;
+  const program = `
+    import { Collector } from "#executor/trace/collector.ts";
+    import { EventLog } from "#executor/channel/event-log.ts";
+    const collector = await Collector.start();
+    const log = EventLog.open(collector, ${JSON.stringify(directory)}, ${JSON.stringify(leaseOf(7))});
+    log.append("output", { stream: "stdout", offset: 0, data: Buffer.from("short") });
+    console.log("sealed " + (await log.seal()).path);
+    await collector.close();`;
+  const file = join(process.cwd(), "build", `synced-${process.pid}.ts`);
+  await writeFile(file, program);
+  try {
+    const env = { ...process.env, NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(told)}` };
+    const lines = execFileSync(process.execPath, [file], { env, encoding: "utf8" }).trim().split("\n");
+    const trace = lines.at(-1)!.replace("sealed ", "");
+    const trajectory = trace.replace(/\.trace$/, ".traj");
+    expect(lines).toEqual([
+      `fsyncSync ${trajectory}`,
+      `linkSync ${trajectory}`,
+      `fsyncSync ${dirname(trace)}`,
+      `rmSync ${trajectory}`,
+      `sealed ${trace}`,
+    ]);
+  } finally {
+    await rm(file);
+  }
+});
+
 test("after SIGKILL a trajectory is readable to its last whole flush, and is sealed by the next life", async () => {
   const program = `
     import { Collector } from "#executor/trace/collector.ts";
