@@ -59,7 +59,7 @@ export async function recording(
     };
     say(
       `recorded by an executor: ${figures.events_per_s} events/s of one core's time, of which ${figures.append_us} µs each where it ` +
-        `happens; ${lost} lost, waited ${waits} times for ${figures.waited_ms} ms; a run of 60 events sealed in ${figures.seal_short_ms} ms`,
+        `happens; ${lost} lost, waited ${waits} times for ${figures.waited_ms} ms; a run of 60 events sealed, on disk, in ${figures.seal_short_ms} ms`,
     );
     return figures;
   } finally {
