@@ -22,7 +22,7 @@ beforeAll(async () => {
     return { type: "output", stream: "stdout", offset: at * 40, data: Buffer.from(`line ${at}`.padEnd(40)) };
   });
   writeFileSync(recording, made(bodies, { flushEvery: 1_000, sealed: false }));
-  const messages = Array.from({ length: 300_000 }, (_, at) => ({ role: "user", content: `message ${at}` }));
+  const messages = Array.from({ length: 100_000 }, (_, at) => ({ role: "user", content: `message ${at}` }));
   writeFileSync(chat, `${JSON.stringify({ messages })}\n`);
 }, 120_000);
 afterAll(() => rmSync(root, { recursive: true }));
@@ -41,19 +41,30 @@ const COMMANDS: [name: string, words: () => string[]][] = [
   ["import", () => [chat, "--format", "openai-messages", "-o", join(folder, "a.trace")]],
 ];
 
+/** How a command ended that was sent the signal once it had begun to write. */
+async function interrupted(words: string[], signal: NodeJS.Signals) {
+  const running = dsec(words);
+  const ended = running.then(() => "ended");
+  while (readdirSync(folder).length === 0) {
+    if ((await Promise.race([ended, sleep(2)])) === "ended") break;
+  }
+  running.kill(signal);
+  return running;
+}
+
 for (const [name, words] of COMMANDS) {
   for (const [signal, code] of [
     ["SIGINT", 130],
     ["SIGTERM", 143],
   ] as const) {
     test(`${signal} ends trace ${name} with ${code}, and nothing is left`, async () => {
-      const running = dsec(["trace", name, ...words()]);
-      const ended = running.then(() => "ended");
-      while (readdirSync(folder).length === 0) {
-        if ((await Promise.race([ended, sleep(2)])) === "ended") break;
+      let ended = await interrupted(["trace", name, ...words()], signal);
+      // Where this process itself stood still, the other was done before it was told.
+      for (let tries = 1; tries < 5 && ended.code === 0; tries++) {
+        for (const file of readdirSync(folder)) rmSync(join(folder, file));
+        ended = await interrupted(["trace", name, ...words()], signal);
       }
-      running.kill(signal);
-      expect(await running).toMatchObject({ code, signal: null });
+      expect(ended).toMatchObject({ code, signal: null });
       expect(readdirSync(folder)).toEqual([]);
     });
   }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
+import { growth, LINEAR_BELOW } from "#test/support/growth.ts";
 import { readRecords } from "#trace/exchange/records.ts";
 import { SeenIds, traceFileName } from "#trace/exchange/trace-names.ts";
 import { eventsIn, importedFrom } from "./imports.ts";
@@ -158,30 +159,30 @@ describe("ids", () => {
 
 describe("what an import takes grows with its input and no faster", () => {
   test("a document of many records over many lines is gone through once", async () => {
-    const each = Array.from({ length: 50_000 }, (_, at) => `{\n"id":${at}\n}`);
-    const began = performance.now();
-    const found = await records(`[\n${each.join(",\n")}\n]`);
-    // The square of 150,000 lines takes minutes.
-    expect(performance.now() - began).toBeLessThan(20_000);
-    expect(found).toHaveLength(50_000);
-    expect(found.at(-1)).toEqual({ line: 2 + 3 * 49_999, text: each.at(-1) });
+    const read = async (count: number) => {
+      const each = Array.from({ length: count }, (_, at) => `{\n"id":${at}\n}`);
+      const found = await records(`[\n${each.join(",\n")}\n]`);
+      expect(found).toHaveLength(count);
+      expect(found.at(-1)).toEqual({ line: 2 + 3 * (count - 1), text: each.at(-1) });
+    };
+    expect(await growth(50_000, read)).toBeLessThan(LINEAR_BELOW);
   });
 
-  test("answers to thousands of calls at once find theirs, by id and without", async () => {
-    const ids = Array.from({ length: 30_000 }, (_, at) => `c${at}`);
-    const tool_calls = ids.map((id) => ({ id, function: { name: "look", arguments: "{}" } }));
-    const byId = ids.map((id) => ({ role: "tool", tool_call_id: id, content: id }));
-    const inOrder = ids.map((id) => ({ role: "tool", content: id }));
-    const began = performance.now();
-    for (const answers of [byId, inOrder]) {
-      const messages = [{ role: "assistant", tool_calls }, ...answers];
+  test.each([
+    ["by id", (id: string) => ({ role: "tool", tool_call_id: id, content: id })],
+    ["in their order", (id: string) => ({ role: "tool", content: id })],
+  ])("answers to thousands of calls at once find theirs %s", async (_, answer) => {
+    const read = async (count: number) => {
+      const ids = Array.from({ length: count }, (_, at) => `c${at}`);
+      const tool_calls = ids.map((id) => ({ id, function: { name: "look", arguments: "{}" } }));
+      const messages = [{ role: "assistant", tool_calls }, ...ids.map(answer)];
       const [segment] = await importedFrom(JSON.stringify({ id: "many", messages }), "openai-messages");
       const ends = (await eventsIn(segment!)).filter((event) => event.type === "tool_call_end");
       expect(ends.map(({ call, answer }) => [call, answer!.output_json])).toEqual(
         ids.map((id, at) => [at + 1, JSON.stringify(id)]),
       );
-    }
-    expect(performance.now() - began).toBeLessThan(30_000);
+    };
+    expect(await growth(16_000, read)).toBeLessThan(LINEAR_BELOW);
   });
 
   test("memory stands beside errors within bounds, for its deltas tell it", async () => {

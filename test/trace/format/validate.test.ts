@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { growth, LINEAR_BELOW } from "#test/support/growth.ts";
 import type { EventBody } from "#trace/events/event.ts";
 import { validate } from "#trace/format/validate.ts";
 import { made, opened } from "./made.ts";
@@ -20,17 +21,12 @@ function nested(steps: number): EventBody[] {
 }
 
 test("steps that nest are checked in time in proportion to their number", async () => {
-  const cpu = async (steps: number) => {
+  const judge = async (steps: number) => {
     const { segments } = await opened(made(nested(steps)));
-    const before = process.cpuUsage();
     const validation = await validate(segments[0]!);
-    const { user } = process.cpuUsage(before);
     expect(validation).toMatchObject({ steps: { begun: steps, ended: steps }, problem_count: 0 });
-    return user;
   };
-  await cpu(1_000);
-  // quadratic would be 100 times as much
-  expect(await cpu(100_000)).toBeLessThan(40 * Math.max(50_000, await cpu(10_000)));
+  expect(await growth(40_000, judge)).toBeLessThan(LINEAR_BELOW);
 });
 
 test("a step that ends before those within it is told, and the innermost open one is known after", async () => {

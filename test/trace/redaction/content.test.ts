@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { growth, LINEAR_BELOW } from "#test/support/growth.ts";
 import { type Asked, observed, redacted, redactedJson, traceOf } from "./redacted.ts";
 
 const R = "[redacted]";
@@ -298,15 +299,9 @@ describe("the built-in patterns", () => {
     ],
     ["names within names", (count) => `token:${"[token:".repeat(count)}`, { fields: ["token"] }],
   ])("%s takes time in proportion to the text", async (_, content, asked) => {
-    const cpu = async (count: number) => {
-      const trace = await traceOf([observed(JSON.stringify(content(count)))]);
-      const before = process.cpuUsage();
-      await redacted(trace, asked);
-      return process.cpuUsage(before).user;
-    };
-    await cpu(1_000);
-    // quadratic would be 100 times as much, exponential would not end
-    expect(await cpu(20_000)).toBeLessThan(40 * Math.max(20_000, await cpu(2_000)));
+    const work = async (count: number) =>
+      redacted(await traceOf([observed(JSON.stringify(content(count)))]), asked);
+    expect(await growth(20_000, work)).toBeLessThan(LINEAR_BELOW);
   });
 });
 
