@@ -106,11 +106,12 @@ test("the memory and the layer of a real sandbox are measured", async () => {
   const before = room.forSandboxes();
   const script = "python3 -c 'held = bytearray(300 << 20); print(1, flush=True); input()'";
   const sandbox = await host.launcher.launch(
-    plan(shell(`head -c 200M /dev/zero > layer; ${script} < <(sleep 60)`), {
+    plan(shell(`head -c 202M /dev/zero > layer; ${script} < <(sleep 60)`), {
       limits: { memoryBytes: 1 << 30, diskBytes: 1 << 30 },
     }),
   );
   await new Promise((resolve) => sandbox.stdout.once("data", resolve));
+  // Less than a mebibyte more than was told last is not told.
   while (sandbox.diskBytes < 200 * MEBIBYTE) await sleep(20);
   room.forget();
   // The layer lies on another file system here, so that it shows as what sandboxes may have more.
