@@ -73,10 +73,18 @@ async function run(file: string, options: Options): Promise<void> {
   }
   const printer = new LinePrinter();
   if (format === "json") return printJson(file, options, printer);
+  await readOne(file, (named) => printTimeline(named, options, printer));
+}
+
+/** Rejects with what `read` rejects with: of one file alone that is the command's failure, and not one that others outlive. */
+async function readOne(
+  file: string,
+  read: (named: NamedSegment) => Promise<"next" | "enough">,
+): Promise<void> {
   let failure: unknown = null;
   await readSegments([file], "reading", async (named) => {
     try {
-      return await printTimeline(named, options, printer);
+      return await read(named);
     } catch (error) {
       failure = error;
       return "enough";
@@ -119,9 +127,8 @@ async function* chosen(
 async function printJson(file: string, options: Options, printer: LinePrinter): Promise<void> {
   let before = `{"file":${JSON.stringify(file)},"segments":[`;
   let end = "]}";
-  let failure: unknown = null;
-  await readSegments([file], "reading", async (named) => {
-    try {
+  try {
+    await readOne(file, async (named) => {
       const { header, state, count, chainHead } = named.segment;
       const fromSeq = await firstSeq(named, options);
       const head = recordedJson({ header, state, count, chain_head: chainHead }).slice(0, -1);
@@ -134,14 +141,10 @@ async function printJson(file: string, options: Options, printer: LinePrinter): 
       await printer.print("]}");
       [before, end] = [",", "]}"];
       return "next";
-    } catch (error) {
-      failure = error;
-      return "enough";
-    }
-  });
-  if (failure !== null) {
-    if (before.startsWith("{")) throw failure;
-    await printer.print(`${end.slice(0, -1)},"error":${failedWithin(failure)}}`);
+    });
+  } catch (error) {
+    if (before.startsWith("{")) throw error;
+    await printer.print(`${end.slice(0, -1)},"error":${failedWithin(error)}}`);
     return;
   }
   await printer.print(before.startsWith("{") ? `${before}]}` : "]}");
