@@ -207,6 +207,8 @@ export const LIMITS = {
   retryBackoffBaseMs: 500,
   retryBackoffMaxMs: 60_000,
   cancelNoticeMs: 500,
+  /** Queued tasks before one that are counted where its client asks why it waits. */
+  waitCounted: 1_000,
 
   // executors
   heartbeatEveryMs: 5_000,

@@ -14,6 +14,7 @@ import type { EventsRequest, Hold, Lease, RenewResponse } from "#core/wire/lease
 import type { Observation, ObservationForLease } from "#core/wire/observations.ts";
 import type { Policy, PolicyBudgets } from "#core/wire/policy.ts";
 import type { Secret } from "#core/wire/secrets.ts";
+import type { TaskWait } from "#core/wire/task-wait.ts";
 import type { Result, Task, TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
 import type { VerificationKey } from "#trace/attestation/keys.ts";
 import type { MessageStore } from "./message-port.ts";
@@ -109,6 +110,7 @@ export type Store = MessageStore & {
   /** The task that this idempotency key has made, if any; IDEMPOTENCY_KEY_REUSED where its spec is another. */
   findSubmission(keyId: KeyId, idempotencyKey: string, specDigest: Digest): Promise<Task | null>;
   getTask(id: TaskId, keyId: KeyId | null): Promise<Task>;
+  taskWait(id: TaskId, keyId: KeyId | null): Promise<TaskWait>;
   listTasks(
     query: PageQuery & {
       keyId: KeyId | null;
@@ -260,6 +262,7 @@ export type Topic =
   | `task:${TaskId}`
   | `trace:${TaskId}`
   | `cancel:${ExecutorId}`
+  | `end-poll:${ExecutorId}`
   | `observe:${ExecutorId}`
   | `messages:${number}`;
 

@@ -19,6 +19,7 @@ import { type Key, type KeyCreate, KeyCreatedSchema, KeyPageSchema, KeySchema } 
 import { type Observation, ObservationSchema } from "#core/wire/observations.ts";
 import type { PolicyRequest } from "#core/wire/policy.ts";
 import { type Secret, SecretListSchema, SecretSchema } from "#core/wire/secrets.ts";
+import { type TaskWait, TaskWaitSchema } from "#core/wire/task-wait.ts";
 import {
   ArtifactSchema,
   type Output,
@@ -104,6 +105,13 @@ function taskCalls(transport: Transport) {
 
     async get(id: string, { signal }: Signalled = {}): Promise<Task> {
       return transport.sendFor(TaskSchema, { method: "GET", path: path(id), idempotent: true, signal });
+    },
+
+    /** Why a queued task does not run yet. */
+    async whyQueued(id: string, { signal }: Signalled = {}): Promise<TaskWait> {
+      return transport.sendFor(TaskWaitSchema, {
+        ...{ method: "GET", path: path(id, "/wait"), idempotent: true, signal },
+      });
     },
 
     /** One page, newest first; pass `next_cursor` back as `cursor` until it is null. */

@@ -16,6 +16,7 @@ import {
   usageError,
   wholeNumber,
 } from "../program.ts";
+import { QueueNotes } from "../queue-notes.ts";
 import { makeResultFolder, saveResult } from "../result-folder.ts";
 import { defineTaskCalls } from "../task-calls.ts";
 import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
@@ -100,7 +101,13 @@ async function submit(
   if (options.wait) {
     // whoever stops waiting must be able to find the task again
     note(`waiting for ${task.id}`);
-    task = await client.tasks.wait(task.id);
+    const notes = new QueueNotes(client, task.id);
+    try {
+      for await (const event of client.tasks.events(task.id)) notes.heard(event);
+    } finally {
+      notes.close();
+    }
+    task = await client.tasks.get(task.id);
     process.exitCode = task.state === "succeeded" ? EXIT.done : EXIT.failed;
   }
   if (options.json) printJson(task);
@@ -146,9 +153,11 @@ async function list(options: Common & { state?: TaskState; label?: string; limit
 }
 
 async function get(id: string, options: Common): Promise<void> {
-  const task = await (await connect(options)).tasks.get(id);
-  if (options.json) printJson(task);
-  else process.stdout.write(describe(task));
+  const client = await connect(options);
+  const task = await client.tasks.get(id);
+  if (options.json) return printJson(task);
+  const { wait } = await client.tasks.whyQueued(id);
+  process.stdout.write(describe(task, wait?.message));
 }
 
 async function cancel(id: string, options: Common): Promise<void> {
@@ -175,7 +184,15 @@ async function logs(id: string, options: Common & { follow: boolean; raw?: boole
     return printJson(events);
   }
   const writer = createOutputWriter({ raw: options.raw === true });
-  for await (const event of client.tasks.events(id, { signal: writer.broken })) await writer.event(event);
+  const notes = new QueueNotes(client, id);
+  try {
+    for await (const event of client.tasks.events(id, { signal: writer.broken })) {
+      notes.heard(event);
+      await writer.event(event);
+    }
+  } finally {
+    notes.close();
+  }
   await writer.end(await client.tasks.get(id), (name) => client.tasks.stream(id, name));
   if (writer.isReaderGone()) process.exitCode = EXIT.readerGone;
 }
@@ -211,11 +228,12 @@ async function readSpec(path: string): Promise<TaskRequest> {
 }
 
 /** A task for people: one fact a line. */
-function describe(task: Task): string {
+function describe(task: Task, whyQueued?: string): string {
   const paint = paintFor(process.stdout);
   const facts: [string, string][] = [
     ["task", task.id],
     ["state", paintState(paint, task.state, task.state)],
+    ...(whyQueued === undefined ? [] : [["waits", plainLine(whyQueued)] satisfies [string, string]]),
     ["command", shortCommand(task, 400)],
     ["image", plainLine(task.spec.image)],
     ["attempts", String(task.attempts)],

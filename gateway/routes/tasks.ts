@@ -2,13 +2,15 @@
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { DsecError } from "#core/errors.ts";
-import { type Digest, isDigest, type KeyId, newId, type TaskId } from "#core/ids.ts";
+import { type Digest, type KeyId, newId, type TaskId } from "#core/ids.ts";
 import { canonicalJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { nearest } from "#core/nearest-name.ts";
+import { hasImage, wireAmount } from "#core/placement.ts";
 import { refusePrivateBeyond } from "#core/policy/compile.ts";
-import { type Axis, INSUFFICIENT, neverFits, type Resources, WIRE_NAME } from "#core/resources.ts";
+import { INSUFFICIENT, neverFits, type Resources, WIRE_NAME } from "#core/resources.ts";
 import { TaskIdSchema } from "#core/wire/common.ts";
+import { TaskWaitSchema } from "#core/wire/task-wait.ts";
 import {
   footprint,
   TaskListQuerySchema,
@@ -90,6 +92,23 @@ export function taskRoutes(gateway: Gateway): OpenAPIHono<Env> {
       responses: { 200: { description: "the task", body: TaskSchema } },
     },
     async (c, { caller, params }) => json(c, await store.getTask(params.id as TaskId, ownerOf(caller))),
+  );
+
+  serve(
+    app,
+    gateway,
+    {
+      method: "get",
+      path: "/v1/tasks/{id}/wait",
+      tag: "tasks",
+      summary: "Say why a queued task does not run yet",
+      description:
+        "No executor is connected, none has the image or is large enough, none has room at the moment and on which axis, other tasks are before it, or it is held back after an attempt that failed. `wait` is null for a task that is not queued.",
+      access: ["tasks", "admin"],
+      params: TaskParams,
+      responses: { 200: { description: "why it waits", body: TaskWaitSchema } },
+    },
+    async (c, { caller, params }) => json(c, await store.taskWait(params.id as TaskId, ownerOf(caller))),
   );
 
   serve(
@@ -229,13 +248,4 @@ function impossible(spec: TaskSpec, executors: Capacities): DsecError | undefine
     `the task asks for ${details.asked} ${details.axis}; the most that an executor which could run it has is ${details.largest}`,
     { details },
   );
-}
-
-/** Digests are imported on demand, and every executor has its own host. */
-function hasImage(image: string, images: string[]): boolean {
-  return image === "host" || isDigest(image) || images.includes(image);
-}
-
-function wireAmount(axis: Axis, amount: number): number {
-  return axis === "cpu_millis" ? amount / 1000 : amount;
 }

@@ -15,10 +15,11 @@ type ExecutorMethods =
   | "drainExecutor"
   | "capacities";
 
-const LOST = `last_seen_at <= dsec_now() - interval '${LIMITS.executorLostAfterMs} milliseconds'`;
+/** Of a row of `executors`. */
+export const EXECUTOR_LOST = `last_seen_at <= dsec_now() - interval '${LIMITS.executorLostAfterMs} milliseconds'`;
 const COLUMNS =
   "id, public_key_x, to_jsonb(capacity) as capacity, to_jsonb(free) as free, images, running, build, host, " +
-  `draining, ${LOST} as lost, enrolled_at, last_seen_at`;
+  `draining, ${EXECUTOR_LOST} as lost, enrolled_at, last_seen_at`;
 
 export function executorStore({ sql, wake }: StoreContext): Pick<Store, ExecutorMethods> {
   return {
@@ -89,7 +90,7 @@ export function executorStore({ sql, wake }: StoreContext): Pick<Store, Executor
 
     async capacities() {
       const rows = await sql.query<{ capacity: number[]; images: string[] }>(
-        `select to_jsonb(capacity) as capacity, images from executors where not draining and not (${LOST})`,
+        `select to_jsonb(capacity) as capacity, images from executors where not draining and not (${EXECUTOR_LOST})`,
       );
       return rows.map((row) => ({ capacity: resourcesOf(row.capacity), images: row.images }));
     },

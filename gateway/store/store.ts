@@ -15,6 +15,7 @@ import { secretStore } from "./secrets.ts";
 import type { Sql } from "./sql.ts";
 import { taskStore } from "./tasks.ts";
 import { trajectoryStore } from "./trajectories.ts";
+import { waitStore } from "./waits.ts";
 
 /** What each part of the store works with. */
 export type StoreContext = {
@@ -42,6 +43,7 @@ export function createStore(context: StoreContext): Store {
     ...artifactStore(context),
     ...taskStore(shared, leases),
     ...leases,
+    ...waitStore(context),
     ...executorStore(context),
     ...callStore(context),
     ...receiptStore(context, leases),

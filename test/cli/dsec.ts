@@ -14,6 +14,7 @@ export function dsec(
     stdin?: "ignore" | "open" | string;
     /** A descriptor, or a pipe whose reader has gone before the first byte. */
     stdout?: number | "gone";
+    onStderr?: (text: string) => void;
   } = {},
 ): Promise<Ended> & { kill(signal: NodeJS.Signals): void } {
   const { DSEC_GATEWAY: _g, DSEC_API_KEY: _k, DSEC_DATA: _d, NO_COLOR: _n, ...inherited } = process.env;
@@ -34,6 +35,7 @@ export function dsec(
     const stderr: Buffer[] = [];
     child.stdout?.on("data", (chunk: Buffer) => stdout.push(chunk));
     child.stderr!.on("data", (chunk: Buffer) => stderr.push(chunk));
+    child.stderr!.on("data", (chunk: Buffer) => options.onStderr?.(chunk.toString()));
     child.once("error", reject);
     child.once("close", (code, signal) => {
       child.stdin?.destroy();

@@ -45,3 +45,35 @@ test("logs --no-follow waits for no task: one that runs is refused, and one that
     await gateway.close();
   }
 });
+
+test("a command that follows a queued task says after a moment why it waits, and again where that changes", async () => {
+  const gateway = await openTestGateway();
+  const server = await startGateway({ ports: gateway.ports, host: "127.0.0.1", port: 0 });
+  try {
+    const client = await gateway.client("tasks");
+    const env = { DSEC_GATEWAY: server.url, DSEC_API_KEY: client.secret };
+    const said: string[] = [];
+    const run = dsec(["run", "--cpu", "2", "--", "true"], { env, onStderr: (text) => said.push(text) });
+    await expect
+      .poll(() => said.join(""))
+      .toMatch(/^dsec: task_\w+ waits: no executor is connected; start one: dsec executor/);
+    const executor = await gateway.executor();
+    const task = /task_\w+/.exec(said.join(""))![0];
+    await expect.poll(() => said.join("")).toMatch(/waits: an executor has room for it/);
+    const shown = await dsec(["task", "get", task], { env });
+    expect(shown.stdout.toString()).toMatch(/^waits +an executor has room for it/m);
+    const quiet = dsec(["run", "-q", "--priority", "-1", "--", "true"], { env });
+    const [lease] = await executor.acquire(20_000);
+    expect(lease!.task_id).toBe(task);
+    await executor.start(lease!);
+    await executor.finish(lease!);
+    expect((await run).code).toBe(0);
+    const [other] = await executor.acquire(20_000);
+    await executor.start(other!);
+    await executor.finish(other!);
+    expect(await quiet).toMatchObject({ code: 0, stderr: "" });
+  } finally {
+    await server.close();
+    await gateway.close();
+  }
+});
