@@ -106,6 +106,11 @@ export class GatewayClient {
     return granted;
   }
 
+  /** Has the gateway answer the poll that stands, with what it has by now. */
+  async endPoll(signal: AbortSignal): Promise<void> {
+    await this.#calls.done("POST", "/v1/leases/end-poll", { signal });
+  }
+
   async renew(leases: Hold[], signal: AbortSignal): Promise<RenewResponse> {
     return this.#calls.json(RenewResponseSchema, "POST", "/v1/leases/renew", { json: { leases }, signal });
   }

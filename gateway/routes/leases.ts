@@ -35,7 +35,7 @@ export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag,
       summary: "Acquire leases",
       description:
-        "Long poll with the free resource vector: answers with up to `max_leases` tasks that fit together, or with none after `wait_ms`.",
+        "Long poll with the free resource vector: answers with up to `max_leases` tasks that fit together, or with none after `wait_ms` or once `POST /v1/leases/end-poll` is called.",
       access,
       body: AcquireRequestSchema,
       waits: true,
@@ -43,8 +43,11 @@ export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
     },
     async (c, { caller, body }) => {
       const free = fromWire(body.free);
+      const ended = new AbortController();
+      const unfollow = gateway.wake.follow(`end-poll:${caller.executorId}`, () => ended.abort());
       const leases = await longPoll(gateway, c, {
         topic: "queue",
+        ended: ended.signal,
         waitMs: body.wait_ms,
         look: async () => {
           const granted = await store.acquireLeases(caller.executorId, free, body.max_leases);
@@ -54,10 +57,29 @@ export function leaseRoutes(gateway: Gateway): OpenAPIHono<Env> {
           const granted = await store.awaitLease(caller.executorId, free, sleep);
           return granted === null ? null : [granted];
         },
-      });
+      }).finally(unfollow);
       if (leases !== null && c.req.raw.signal.aborted) return giveBack(gateway, c, caller, leases);
       gateway.metrics.count("dsec_leases_granted_total", "Leases granted.", {}, leases?.length ?? 0);
       return json(c, { leases: leases ?? [] });
+    },
+  );
+
+  serve(
+    app,
+    gateway,
+    {
+      method: "post",
+      path: "/v1/leases/end-poll",
+      tag,
+      summary: "End the polls for leases that stand",
+      description:
+        "Those of the calling executor, at whichever gateway, are answered now with what they have. For an executor of which more came free than its poll offers: the next poll then offers all of it. A poll that has not arrived yet is not ended.",
+      access,
+      responses: { 204: { description: "they are being answered", body: null } },
+    },
+    async (c, { caller }) => {
+      gateway.wake.notify(`end-poll:${caller.executorId}`);
+      return c.body(null, 204);
     },
   );
 

@@ -5,7 +5,7 @@ import type { Gateway } from "../environment.ts";
 import type { Topic } from "../ports.ts";
 
 /**
- * Calls `look` until it finds something, the time is over, the client has left or the gateway stops. Between looks
+ * Calls `look` until it finds something, the time is over, `ended` aborts, the client has left or the gateway stops. Between looks
  * it sleeps until the topic wakes it, and never longer than about `pollMs`. The jitter keeps
  * many waiters from looking at once.
  *
@@ -18,13 +18,14 @@ export async function longPoll<T>(
     topic: Topic;
     waitMs: number;
     pollMs?: number;
+    ended?: AbortSignal;
     look: () => Promise<T | null>;
     /** In place of only sleeping, where what is looked for may come meanwhile; the signal ends the sleep. */
     meanwhile?: (sleep: (until?: AbortSignal) => Promise<void>) => Promise<T | null>;
   },
 ): Promise<T | null> {
   const { topic, waitMs, pollMs = LIMITS.wakePollMs, look, meanwhile = asleep } = options;
-  const signal = untilAborted(c.req.raw.signal, gateway.closing);
+  const signal = untilAborted(c.req.raw.signal, gateway.closing, options.ended);
   const endMs = performance.now() + waitMs;
   // From before the look on: what happens while it is under way is not in it, and would be waited for until the next poll.
   let woken = false;

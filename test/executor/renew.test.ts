@@ -78,7 +78,7 @@ test.each([0, 12_000, 19_500, 24_900])("a lease that a poll brings after %i ms i
   };
   let held: HeldLease | null = null;
   const puller = new Puller({
-    client: { acquire },
+    client: { acquire, endPoll: async () => {} },
     ...{
       ledger: new Ledger(CAPACITY, () => CAPACITY),
       hasRoom: () => true,

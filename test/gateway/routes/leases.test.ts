@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { newId } from "#core/ids.ts";
 import { sha256 } from "#core/json.ts";
 import type { Attestation, Evidence } from "#core/wire/attestations.ts";
@@ -83,6 +83,43 @@ test("a poller that left before anything came takes nothing", async () => {
   await new Promise((resolve) => setTimeout(resolve, 50));
   leaving.abort();
   expect(await (await poll).json()).toEqual({ leases: [] });
+});
+
+test("an executor has its poll answered when it says so, with what was granted at that moment", async () => {
+  const stands = async () => {
+    const poll = executor.acquire(20_000);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    return poll;
+  };
+  const other = await gateway.executor();
+  const ofOther = other.acquire(20_000);
+  const isOver = vi.fn();
+  void ofOther.then(isOver);
+  const [polled] = await Promise.all([
+    stands(),
+    new Promise((resolve) => setTimeout(resolve, 100)).then(() => executor.ok("POST", "/v1/leases/end-poll")),
+  ]);
+  expect(polled).toEqual([]);
+  expect(isOver).not.toHaveBeenCalled();
+
+  // The end comes between the grant and its answer.
+  const { store } = gateway;
+  const acquire = store.acquireLeases;
+  store.acquireLeases = async (...args) => {
+    const leases = await acquire.apply(store, args);
+    await executor.ok("POST", "/v1/leases/end-poll");
+    return leases;
+  };
+  await other.ok("POST", "/v1/leases/end-poll");
+  await ofOther;
+  const task = await client.submit();
+  try {
+    const [lease] = await executor.acquire(20_000);
+    expect(lease).toMatchObject({ task_id: task.id, attempt: 1 });
+    await executor.finish(lease!);
+  } finally {
+    store.acquireLeases = acquire;
+  }
 });
 
 test("cancelling a running task reaches its executor within a second, and the attempt is attested as cancelled", async () => {
