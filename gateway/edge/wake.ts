@@ -1,6 +1,7 @@
 /** Wakes long polls and event streams in every room. Polling underneath bounds what is missed. */
-import type { GatewayPorts, Topic, Wake } from "../ports.ts";
+import type { GatewayPorts } from "../ports.ts";
 import { createLocalWake } from "../store/wake.ts";
+import type { Topic, Wake } from "../wake-port.ts";
 import type { EdgeEnvironment } from "./environment.ts";
 
 export type RoomWake = Wake & {

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
 import { inTime } from "#core/in-time.ts";
-import type { Topic, Wake } from "#gateway/ports.ts";
 import type { DatabaseAddress } from "#gateway/store/postgres-driver.ts";
 import { createLocalWake } from "#gateway/store/wake.ts";
+import type { Topic, Wake } from "#gateway/wake-port.ts";
 import { databaseSocket } from "./database-socket.ts";
 
 export type ListenLog = (event: {

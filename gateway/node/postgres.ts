@@ -1,7 +1,7 @@
-import type { Wake } from "#gateway/ports.ts";
 import { migrate } from "#gateway/store/migrate.ts";
 import { type PostgresOptions, postgresSql } from "#gateway/store/postgres-driver.ts";
 import type { Sql } from "#gateway/store/sql.ts";
+import type { Wake } from "#gateway/wake-port.ts";
 import { databaseSocket } from "./database-socket.ts";
 import { type ListenLog, listenWake } from "./listen.ts";
 

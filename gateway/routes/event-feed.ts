@@ -1,6 +1,6 @@
 import type { KeyId, TaskId } from "#core/ids.ts";
 import type { Task, TaskEvent } from "#core/wire/tasks.ts";
-import type { Topic, Wake } from "../ports.ts";
+import type { Topic, Wake } from "../wake-port.ts";
 
 /** Past so many bytes of events that a slow client leaves waiting, the store keeps them. */
 const TOLD_BYTES_MAX = 512 * 1024;

@@ -2,7 +2,7 @@
 import type { Context } from "hono";
 import { LIMITS } from "#core/limits.ts";
 import type { Gateway } from "../environment.ts";
-import type { Topic } from "../ports.ts";
+import type { Topic } from "../wake-port.ts";
 
 /**
  * Calls `look` until it finds something, the time is over, `ended` aborts, the client has left or the gateway stops. Between looks

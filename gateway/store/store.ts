@@ -1,5 +1,6 @@
 import { DsecError } from "#core/errors.ts";
-import type { Store, Wake } from "#gateway/ports.ts";
+import type { Store } from "#gateway/ports.ts";
+import type { Wake } from "#gateway/wake-port.ts";
 import { artifactStore } from "./artifacts.ts";
 import { attestationStore } from "./attestations.ts";
 import { callStore } from "./calls.ts";

@@ -1,6 +1,6 @@
 import { LIMITS } from "#core/limits.ts";
 import type { TaskEvent } from "#core/wire/tasks.ts";
-import type { Topic, Wake } from "#gateway/ports.ts";
+import type { Topic, Wake } from "#gateway/wake-port.ts";
 
 export type LocalWake = Wake & {
   /** Wakes everybody, as after a time in which wake-ups may have been missed. */

@@ -10,13 +10,14 @@ import { toWire } from "#core/wire/common.ts";
 import type { Hold, Lease } from "#core/wire/leases.ts";
 import { type Result, type TaskRequest, TaskSpecSchema } from "#core/wire/tasks.ts";
 import { openPglite } from "#gateway/node/pglite.ts";
-import type { Store, Wake } from "#gateway/ports.ts";
+import type { Store } from "#gateway/ports.ts";
 import { endedWithoutResult } from "#gateway/store/ends.ts";
 import { migrate } from "#gateway/store/migrate.ts";
 import { postgresSql } from "#gateway/store/postgres-driver.ts";
 import type { Sql } from "#gateway/store/sql.ts";
 import { createStore } from "#gateway/store/store.ts";
 import { createLocalWake } from "#gateway/store/wake.ts";
+import type { Wake } from "#gateway/wake-port.ts";
 import { type PostgresServer, startPostgres } from "#test/support/postgres.ts";
 
 export type Context = { store: Store; sql: Sql; wake: Wake };
