@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Executor } from "#core/wire/executors.ts";
-import { createClient } from "#sdk/client.ts";
+import { type Client, createClient } from "#sdk/client.ts";
 import { dsec, type Ended } from "../cli/dsec.ts";
 import { leftovers } from "./system.ts";
 
@@ -14,6 +14,7 @@ const MOST_MS = 3_000;
 let folder: string;
 let data: string;
 let up: ReturnType<typeof dsec>;
+let client: Client;
 let capacity: Executor["capacity"];
 
 beforeAll(async () => {
@@ -33,7 +34,8 @@ beforeAll(async () => {
   await isServing.promise;
   const { url } = JSON.parse(readFileSync(join(data, "serving.json"), "utf8"));
   const apiKey = readFileSync(join(data, "admin.key"), "utf8").trim();
-  ({ capacity } = (await createClient({ gateway: url, apiKey }).executors.list()).items[0]!);
+  client = createClient({ gateway: url, apiKey });
+  ({ capacity } = (await client.executors.list()).items[0]!);
 });
 
 afterAll(async () => {
@@ -42,14 +44,28 @@ afterAll(async () => {
   expect(await leftovers(folder)).toEqual([]);
 });
 
-type Timed = Ended & { tookMs: number };
-async function timed(...words: string[]): Promise<Timed> {
-  const startMs = performance.now();
-  const ended = await dsec(words, { cwd: folder, env: { DSEC_DATA: data } });
-  return { ...ended, tookMs: performance.now() - startMs };
+const command = (...words: string[]) => dsec(words, { cwd: folder, env: { DSEC_DATA: data } });
+
+/** How long each task waited for an executor, in ms: a loaded machine makes whole commands slow, but no task wait. */
+async function waits(): Promise<number[]> {
+  const found: number[] = [];
+  for await (const { id } of client.tasks.all()) {
+    const atMs = new Map<string, number>();
+    for await (const event of client.tasks.events(id))
+      if (event.type === "state") atMs.set(event.state, Date.parse(event.at));
+    found.push(atMs.get("leased")! - atMs.get("queued")!);
+  }
+  return found;
 }
 
-test(`the README's first commands end within ${MOST_MS} ms each, ${ROUNDS} times after one another`, async () => {
+test(`of the README's first commands, ${ROUNDS} times after one another, none waits for an executor`, async () => {
+  const tookMs: number[] = [];
+  const timed = async (...words: string[]): Promise<Ended> => {
+    const startMs = performance.now();
+    const ended = await command(...words);
+    tookMs.push(performance.now() - startMs);
+    return ended;
+  };
   for (let round = 0; round < ROUNDS; round++) {
     const answer = await timed("run", "--", "python3", "-c", "print(6 * 7)");
     expect([answer.code, answer.stdout.toString(), answer.stderr], `round ${round}`).toEqual([0, "42\n", ""]);
@@ -58,8 +74,11 @@ test(`the README's first commands end within ${MOST_MS} ms each, ${ROUNDS} times
       137,
       expect.stringMatching(/oom killed/),
     ]);
-    for (const { tookMs } of [answer, killed]) expect(tookMs, `round ${round}`).toBeLessThan(MOST_MS);
   }
+  const waited = await waits();
+  expect(waited.length).toBeGreaterThanOrEqual(2 * ROUNDS);
+  expect(Math.max(...waited.slice(0, 2 * ROUNDS))).toBeLessThan(MOST_MS);
+  expect(tookMs.sort((a, b) => a - b)[ROUNDS]).toBeLessThan(MOST_MS);
 });
 
 test("a task that needs all processors runs as soon as the small ones before it have ended", async () => {
@@ -67,11 +86,11 @@ test("a task that needs all processors runs as soon as the small ones before it 
   for (let round = 0; round < 5; round++) {
     // They overlap, and end in other turns than they began.
     const small = ["0.2", "0.05", "0.1", "0"].map((seconds) =>
-      timed("run", "-q", "--cpu", quarter, "--memory", "64m", "--", "sleep", seconds),
+      command("run", "-q", "--cpu", quarter, "--memory", "64m", "--", "sleep", seconds),
     );
     expect((await Promise.all(small)).map(({ code }) => code)).toEqual([0, 0, 0, 0]);
-    const large = await timed("run", "--cpu", String(capacity.cpu_cores), "--memory", "64m", "--", "true");
-    expect([large.code, large.stderr], `round ${round}`).toEqual([0, ""]);
-    expect(large.tookMs, `round ${round}`).toBeLessThan(MOST_MS);
+    const all = ["--cpu", String(capacity.cpu_cores), "--memory", "64m"];
+    expect((await command("run", "-q", ...all, "--", "true")).code).toBe(0);
+    expect((await waits())[0], `round ${round}`).toBeLessThan(MOST_MS);
   }
 });
