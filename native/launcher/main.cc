@@ -77,7 +77,8 @@ Result<Host> prepare(const Arguments& arguments) {
   // Mounts of slots and images are named relative to this.
   if (::chdir(state.mounts().c_str()) != 0) return failed("chdir", state.mounts());
   Images images(state.host_image());
-  Slots slots(arguments.uid_base, state.blanks());
+  TRY_ASSIGN(ranges, IdRanges::open());
+  Slots slots(std::move(ranges), arguments.uid_base, state.blanks());
   Blanks blanks(state.blanks(), images.host());
   return Host{std::move(state),
               std::move(cgroups),

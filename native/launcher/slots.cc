@@ -32,7 +32,7 @@ Result<void> attach_mapped(const std::string& source, const std::string& target,
 
 Result<Slot*> Slots::acquire() {
   if (free_.empty()) {
-    TRY_ASSIGN(made, make(static_cast<uint32_t>(all_.size())));
+    TRY_ASSIGN(made, make());
     free_.push_back(made.get());
     all_.push_back(std::move(made));
   }
@@ -41,15 +41,21 @@ Result<Slot*> Slots::acquire() {
   return slot;
 }
 
-Result<std::unique_ptr<Slot>> Slots::make(uint32_t index) {
-  const uint64_t first = uid_base_ + uint64_t{index} * kIdsPerSlot;
-  if (first + kIdsPerSlot > kIdEnd) {
-    return Error{"sandbox slot", std::to_string(index) + ": no host ids are left below 2^31; lower uidBase"};
+Result<uint32_t> Slots::claim_ids() {
+  while (next_id_ + kIdsPerSlot <= kIdEnd) {
+    const uint32_t first = static_cast<uint32_t>(next_id_);
+    next_id_ += kIdsPerSlot;
+    TRY_ASSIGN(ours, ranges_.claim(first, kIdsPerSlot));
+    if (ours) return first;
   }
+  return Error{"sandbox slot", std::to_string(all_.size()) + ": no host ids are left below 2^31; lower uidBase"};
+}
+
+Result<std::unique_ptr<Slot>> Slots::make() {
+  TRY_ASSIGN(first, claim_ids());
   auto slot = std::make_unique<Slot>();
-  slot->index = index;
-  slot->first_id = static_cast<uint32_t>(first);
-  slot->folder = "s" + std::to_string(index);
+  slot->first_id = first;
+  slot->folder = "s" + std::to_string(all_.size());
   TRY_ASSIGN(user_namespace, make_user_namespace(slot->first_id));
   slot->user_namespace = std::move(user_namespace);
   TRY(make_directory(slot->folder, 0700));

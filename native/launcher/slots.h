@@ -10,12 +10,12 @@
 
 #include "base/fd.h"
 #include "base/result.h"
+#include "launcher/id_ranges.h"
 #include "launcher/images.h"
 
 namespace dsec {
 
 struct Slot {
-  uint32_t index = 0;
   uint32_t first_id = 0;
   Fd user_namespace;
   // Folder of this slot's mounts, relative to the launcher's working directory, so that the sandbox's mountinfo shows
@@ -28,7 +28,8 @@ struct Slot {
 class Slots {
  public:
   // `layers` is the folder that upper layers are mounted from.
-  Slots(uint32_t uid_base, std::string layers) : uid_base_(uid_base), layers_(std::move(layers)) {}
+  Slots(IdRanges ranges, uint32_t uid_base, std::string layers)
+      : ranges_(std::move(ranges)), next_id_(uid_base), layers_(std::move(layers)) {}
 
   Result<Slot*> acquire();
   void release(Slot* slot) { free_.push_back(slot); }
@@ -39,9 +40,12 @@ class Slots {
   void forget(const Image& image);
 
  private:
-  Result<std::unique_ptr<Slot>> make(uint32_t index);
+  // The next range that no other launcher has.
+  Result<uint32_t> claim_ids();
+  Result<std::unique_ptr<Slot>> make();
 
-  uint32_t uid_base_;
+  IdRanges ranges_;
+  uint64_t next_id_;
   std::string layers_;
   std::vector<std::unique_ptr<Slot>> all_;
   std::vector<Slot*> free_;
