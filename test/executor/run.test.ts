@@ -43,7 +43,7 @@ test("a command's output, exit code, files and attestation come back", async () 
     seccomp_mode: 2,
     no_new_privs: true,
     interfaces: ["lo"],
-    capabilities: { effective: "0000000000000000", bounding: "0000000000000000" },
+    capabilities: { effective: "00000000000000fb", bounding: "00000000000000fb" },
   });
   expect(claims.dsec.isolation!.unshared.toSorted()).toEqual([
     "cgroup",

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/netlink.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 namespace {
@@ -41,11 +43,53 @@ int open_uncovered(const char* path, int flags) {
   return -1;
 }
 
-// Another identity, by asking or by way of a set-user-ID file.
-void identity() {
-  report("become_other", ::setresuid(1000, 1000, 1000));
+// Powers over files, used on what is not the sandbox's own. Root of a sandbox has them over its own.
+void files() {
   report("chown_to_other", ::chown("/work", 1000, 1000));
+  report("chown_to_unmapped", ::chown("/work", 65536, 65536));
+  report("chown_usr", ::chown("/usr/bin/true", 1000, 1000));
+  report("chmod_usr", ::chmod("/usr/bin/true", 04777));
+  report("write_program", ::open("/usr/bin/true", O_WRONLY));
+  report("remove_program", ::unlink("/usr/bin/true"));
+  report("chmod_input", ::chmod("/attempts", 04777));
+  report("chown_input", ::chown("/attempts", 1000, 1000));
+  report("chmod_device", ::chmod("/dev/null", 0600));
+  report("chown_device", ::chown("/dev/null", 1000, 1000));
+  report("chown_standard_output", ::fchown(STDOUT_FILENO, 1000, 1000));
+  report("chmod_shared_memory", ::chmod("/dev/shm", 0700));
+  report("chown_proc", ::chown("/proc/version", 1000, 1000));
+  report("mknod_null", ::mknod("/work/null", S_IFCHR | 0666, makedev(1, 3)));
+  report("trusted_attribute", ::setxattr("/work", "trusted.overlay.opaque", "y", 1, 0));
+  const unsigned char file_capabilities[20] = {0, 0, 0, 2, 0xff, 0xff, 0xff, 0xff};
+  report("file_capabilities", ::setxattr("/work", "security.capability", file_capabilities, sizeof file_capabilities, 0));
   report("chmod_setuid", ::close(::open("/work/setuid", O_CREAT | O_WRONLY, 0755)) | ::chmod("/work/setuid", 04755));
+}
+
+// A capability that root of a sandbox does not have, by asking for it.
+void capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3]{};
+  sets[0] = {~0U, ~0U, 0};
+  report("capset_all", call(SYS_capset, reinterpret_cast<long>(&header), reinterpret_cast<long>(sets)));
+  report("capset_inheritable", [&] {
+    sets[0] = {0, 0, 1U << CAP_SYS_ADMIN};
+    return call(SYS_capset, reinterpret_cast<long>(&header), reinterpret_cast<long>(sets));
+  }());
+  report("ambient", ::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_CHOWN, 0, 0));
+  report("securebits", ::prctl(PR_SET_SECUREBITS, 0, 0, 0, 0));
+}
+
+// Another identity: of its own ids, but never back, and no other.
+void identity() {
+  report("become_unmapped", ::setresuid(65536, 65536, 65536));
+  report("join_unmapped_group", [] {
+    const gid_t group = 65536;
+    return call(SYS_setgroups, 1, reinterpret_cast<long>(&group));
+  }());
+  report("become_other", ::setresuid(1000, 1000, 1000));
+  report("other_becomes_root", ::setresuid(0, 0, 0));
+  report("other_chowns", ::chown("/work/setuid", 1000, 1000));
+  report("other_reads_root", ::open("/work/private", O_RDONLY));
 }
 
 void namespaces_and_mounts() {
@@ -82,6 +126,10 @@ void kernel_surface() {
   report("open_by_handle_at", call(SYS_open_by_handle_at, AT_FDCWD, 0, 0));
   report("syslog", call(SYS_syslog, 3, 0, 0));
   report("personality", call(SYS_personality, 0x0040000));
+  report("personality_query", call(SYS_personality, 0xffffffff));
+  report("mbind", call(SYS_mbind, 0, 0, 0));
+  report("get_mempolicy", call(SYS_get_mempolicy, 0, 0, 0, 0, 0));
+  report("request_key", call(SYS_request_key, 0, 0, 0, 0));
   report("modify_ldt", call(SYS_modify_ldt, 0, 0, 0));
   report("settimeofday", call(SYS_settimeofday, 0, 0));
   report("sethostname", call(SYS_sethostname, text("x"), 1));
@@ -101,7 +149,6 @@ void sockets() {
   report("socket_netfilter", ::socket(AF_NETLINK, SOCK_RAW, NETLINK_NETFILTER));
   report("socket_audit", ::socket(AF_NETLINK, SOCK_RAW, NETLINK_AUDIT));
   report("socket_raw", ::socket(AF_INET, SOCK_RAW, 1));
-  report("socket_alg", ::socket(AF_ALG, SOCK_SEQPACKET, 0));
   // The upper half of the register is not part of the family.
   report("socket_high_bits", call(SYS_socket, 0x100000000L | AF_VSOCK, SOCK_STREAM, 0));
   report("socket_unix", ::socket(AF_UNIX, SOCK_STREAM, 0));
@@ -111,6 +158,11 @@ void sockets() {
   report("socket_sctp", ::socket(AF_INET, SOCK_STREAM, 132));  // IPPROTO_SCTP
   report("socket_sctp_packets", ::socket(AF_INET6, SOCK_SEQPACKET, 0));
   report("socket_dccp", ::socket(AF_INET, SOCK_DCCP, 0));
+  report("socket_kernel_crypto", ::socket(AF_ALG, SOCK_SEQPACKET, 0));
+  report("socket_pair_vsock", [] {
+    int ends[2];
+    return ::socketpair(AF_VSOCK, SOCK_STREAM, 0, ends);
+  }());
   report("socket_l2tp", ::socket(AF_INET, SOCK_DGRAM, 115));  // IPPROTO_L2TP
   report("socket_route", ::socket(AF_NETLINK, SOCK_RAW, NETLINK_ROUTE));
   report("tiocsti", ::ioctl(0, TIOCSTI, "x"));
@@ -118,16 +170,14 @@ void sockets() {
   report("tioclinux", ::ioctl(0, 0x541c, "x"));
 }
 
-void init_and_identity() {
+void init() {
   report("kill_init", ::kill(1, SIGKILL));
   report("init_memory", ::open("/proc/1/mem", O_RDWR));
   report("init_descriptors", ::open("/proc/1/fd/3", O_RDWR));
   report("init_root", ::open("/proc/1/root/etc/passwd", O_RDONLY));
   char target[256];
   report("init_executable", ::readlink("/proc/1/exe", target, sizeof target));
-  report("setgroups", call(SYS_setgroups, 0, 0));
   report("raise_priority", call(SYS_setpriority, 0, 0, -10));
-  report("securebits", ::prctl(PR_SET_SECUREBITS, 0, 0, 0, 0));
   report("oom_score", ::open("/proc/1/oom_score_adj", O_WRONLY));
   report("sysctl", ::open("/proc/sys/kernel/hostname", O_WRONLY));
   report("sysrq", open_uncovered("/proc/sysrq-trigger", O_WRONLY));
@@ -144,7 +194,10 @@ int main() {
   namespaces_and_mounts();
   kernel_surface();
   sockets();
-  init_and_identity();
+  init();
+  files();
+  capabilities();
+  ::close(::open("/work/private", O_CREAT | O_WRONLY, 0600));
   identity();
   return 0;
 }

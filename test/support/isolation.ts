@@ -1,6 +1,8 @@
 import type { Isolation } from "#core/wire/attestations.ts";
 
 const NONE = "0000000000000000";
+/** chown, dac_override, fowner, fsetid, kill, setgid, setuid */
+const OVER_OWN_IDS = "00000000000000fb";
 
 /** Isolation as a launcher reads it from the kernel, for tests in which no sandbox ran. */
 export const ISOLATION: Isolation = {
@@ -17,7 +19,13 @@ export const ISOLATION: Isolation = {
   seccomp_mode: 2,
   seccomp_filters: 1,
   no_new_privs: true,
-  capabilities: { effective: NONE, permitted: NONE, inheritable: NONE, bounding: NONE, ambient: NONE },
+  capabilities: {
+    effective: OVER_OWN_IDS,
+    permitted: OVER_OWN_IDS,
+    inheritable: NONE,
+    bounding: OVER_OWN_IDS,
+    ambient: NONE,
+  },
   uid_map: { host_first: 100_000, length: 65_536 },
   cgroup: "v2",
   limits: { cpu_millis: 1000, memory_bytes: 512 * 1024 * 1024, pids: 256, disk_iops: null },

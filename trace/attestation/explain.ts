@@ -1,3 +1,4 @@
+import { capabilityNames } from "#core/capabilities.ts";
 import type { AttestationClaims, Isolation } from "#core/wire/attestations.ts";
 import type { Result } from "#core/wire/tasks.ts";
 import type { VerifiedFacts } from "./bundle.ts";
@@ -96,9 +97,10 @@ function outputs({ outputs, stdout, stderr }: Result): string {
 
 function isolation(seen: Isolation | null): string[] {
   if (seen === null) return ["No isolation was observed: the sandbox did not come to life."];
-  const capabilities = /^0+$/.test(seen.capabilities.effective + seen.capabilities.bounding)
-    ? "no capabilities"
-    : `capabilities ${seen.capabilities.effective} (bounding ${seen.capabilities.bounding})`;
+  const names = new Set(Object.values(seen.capabilities).flatMap(capabilityNames));
+  const over = seen.unshared.includes("user") ? "over its own ids alone" : "over the host";
+  const capabilities =
+    names.size === 0 ? "no capabilities" : `capabilities ${over} (${[...names].join(", ")})`;
   const seccomp = ["no seccomp filter", "seccomp strict mode", `${seen.seccomp_filters} seccomp filter(s)`][
     seen.seccomp_mode
   ];

@@ -84,7 +84,9 @@ test("the words say what was proven and by whom, and never claim more than was c
   expect(yes).toContain("exited with status 0");
   expect(yes).toContain("output-0.json is, byte for byte, the output /work/output-0.json");
   expect(yes).toContain("namespaces of its own (pid, net, mnt, uts, ipc, user, cgroup)");
-  expect(yes).toContain("no capabilities, no_new_privs on");
+  expect(yes).toContain(
+    "capabilities over its own ids alone (chown, dac_override, fowner, fsetid, kill, setgid, setuid), no_new_privs on",
+  );
   expect(yes).toContain("536870912 bytes of memory, 256 processes, disk operations unlimited");
   expect(no).toContain("not a quote of a trusted execution environment");
   expect(no).toContain('the nonce "client-nonce-1", which was not compared');
@@ -116,8 +118,19 @@ test("weak isolation, cut streams and every end are said as they are", async () 
     dsec.isolation!.limits.memory_bytes = null;
   });
   expect(weak).toMatch(
-    /namespaces of its own \(none\), no seccomp filter, capabilities 0{16} \(bounding 000001f+\), no_new_privs off/,
+    /namespaces of its own \(none\), no seccomp filter, capabilities over the host \(.*sys_admin.*\), no_new_privs off/,
   );
+  const none = say(({ dsec }) => {
+    const empty = "0000000000000000";
+    dsec.isolation!.capabilities = {
+      effective: empty,
+      permitted: empty,
+      inheritable: empty,
+      bounding: empty,
+      ambient: empty,
+    };
+  });
+  expect(none).toContain("no capabilities, no_new_privs on");
   expect(weak).toMatch(/interfaces lo, eth0\..*\n.*memory unlimited/);
   expect(say(({ dsec }) => Object.assign(dsec, { isolation: null }))).toContain("No isolation was observed");
   expect(say(({ dsec }) => Object.assign(dsec.result.stdout, { kept_bytes: 10, total_bytes: 30 }))).toContain(
