@@ -67,13 +67,4 @@ Result<std::string> read_link(int directory, const std::string& path) {
   return std::string(buffer, static_cast<size_t>(count));
 }
 
-Result<void> copy_file_if_present(const std::string& from, const std::string& to) {
-  Result<std::string> content = read_file(AT_FDCWD, from);
-  if (!content) {
-    if (content.error().number == ENOENT) return {};
-    return std::move(content).error();
-  }
-  return make_file(to, *content, 0644);
-}
-
 }  // namespace dsec

@@ -25,7 +25,4 @@ Result<void> make_directory(const std::string& path, unsigned mode);
 
 Result<std::string> read_link(int directory, const std::string& path);
 
-// Copies a regular file's bytes; what is not there is left out.
-Result<void> copy_file_if_present(const std::string& from, const std::string& to);
-
 }  // namespace dsec

@@ -227,14 +227,15 @@ test("nothing of the host's own is visible: its /etc, homes, state, or other san
   const secret = join(scratch, "secret");
   writeFileSync(secret, "host secret", { mode: 0o644 });
   const script = `
-    cat ${secret} /etc/shadow /root/.npmrc /etc/ssh/ssh_host_rsa_key 2>/dev/null
+    cat ${secret} /root/.npmrc /etc/ssh/ssh_host_rsa_key /etc/machine-id 2>/dev/null
+    grep -v ':[*]:19000:' /etc/shadow; ls -d /etc/ssl/private 2>/dev/null
     ls -A /root /home /opt /srv /mnt /run /sys /boot /work 2>/dev/null | grep -v ':$' | grep -v '^$'
     find / -xdev -path /proc -prune -o -type f -newer /nonexistent -print 2>/dev/null
     cat /etc/passwd | wc -l; hostname; cat /proc/self/mountinfo /proc/mounts /proc/self/cgroup`;
   const { stdout } = await run(host.launcher, shell(script), { id: "visible" });
   const text = stdout.toString();
-  // In /run there is the place of what every sandbox is given.
-  expect(text.split("\n").slice(0, 3)).toEqual(["dsec", "2", "sandbox"]);
+  // In /run there is the place of what every sandbox is given, and one for locks.
+  expect(text.split("\n").slice(0, 3)).toEqual(["dsec", "lock", "18"]);
   expect(text).not.toContain(host.stateDirectory);
   expect(text).not.toContain("host secret");
   // in its own cgroup namespace every path is the root
