@@ -43,7 +43,7 @@ Exit codes:
   1    an operation failed; standard error says "error CODE: message"
   2    wrong usage
   125  dsec run: dsec itself failed; otherwise it ends with the command's own code
-       (124 timed out, 127 command not found, 130 cancelled, 137 out of memory)
+       (124 timed out, 126 command not executable, 127 not found, 130 cancelled, 137 out of memory)
   141  whoever read standard output went away
 
 dsec COMMAND --help says more of each, with examples.`;

@@ -28,7 +28,7 @@ export function isFinal(state: TaskState): boolean {
 /**
  * Why an attempt ended, as a fact of its own and never inferred from an exit code: `exited` has a code,
  * `signaled` a signal, `timed_out` is what the launcher's deadline did, `oom_killed` is what the cgroup's event
- * counter says, `disk_full` what the launcher saw of the writable layer, and `output_too_large` means that the
+ * counter says, `command_not_executable` means that the file is there but could not be started, `disk_full` what the launcher saw of the writable layer, and `output_too_large` means that the
  * command ended but its declared outputs pass the bounds, so none is kept. `launch_failed` and `executor_lost`
  * are faults of ours: the command never gave a result.
  */
@@ -39,12 +39,16 @@ export const END_REASONS = [
   "oom_killed",
   "cancelled",
   "command_not_found",
+  "command_not_executable",
   "disk_full",
   "output_too_large",
   "launch_failed",
   "executor_lost",
 ] as const;
 export type EndReason = (typeof END_REASONS)[number];
+
+/** What a shell would report of a command that could not be started (POSIX, 2.8.2 Exit Status for Commands). */
+export const NOT_STARTED_EXIT_CODES = { command_not_found: 127, command_not_executable: 126 } as const;
 
 /** How an attempt ended. */
 export type Outcome = {
@@ -53,7 +57,7 @@ export type Outcome = {
   exit_code: number | null;
   /** Name of the signal that ended the command (`SIGKILL`), only when the kernel says that one did. */
   signal: string | null;
-  /** What was wrong, for people; set for faults of ours and for command_not_found. */
+  /** What was wrong, for people; set for faults of ours and where the command could not be started. */
   message: string | null;
 };
 
@@ -98,7 +102,8 @@ export function processExitCode(outcome: Outcome): number {
     case "oom_killed":
       return 137;
     case "command_not_found":
-      return 127;
+    case "command_not_executable":
+      return NOT_STARTED_EXIT_CODES[outcome.reason];
     default:
       return 125; // as `docker run` when the runtime itself failed
   }

@@ -1,5 +1,5 @@
 import { constants } from "node:os";
-import type { Outcome } from "#core/task.ts";
+import { NOT_STARTED_EXIT_CODES, type Outcome } from "#core/task.ts";
 import type { SandboxEnd } from "#native/index.ts";
 
 /**
@@ -18,7 +18,10 @@ export function outcomeOf(end: SandboxEnd): Outcome {
     case "oom_killed":
       return { reason: "oom_killed", exit_code: code ?? 137, signal, message: null };
     case "command_not_found":
-      return { reason: "command_not_found", exit_code: 127, signal: null, message: end.message };
+    case "command_not_executable": {
+      const { reason, message } = end;
+      return { reason, exit_code: NOT_STARTED_EXIT_CODES[reason], signal: null, message };
+    }
     case "timed_out":
       // The command itself gave no result, unless it had ended before what it left running was killed.
       return { reason: "timed_out", exit_code: end.exitCode, signal: null, message: null };

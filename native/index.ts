@@ -68,12 +68,20 @@ export type Observation = {
 
 /** How the sandbox ended, from waitid(2), the cgroup's event counters, and what the launcher itself did. */
 export type SandboxEnd = {
-  reason: "exited" | "signaled" | "timed_out" | "oom_killed" | "killed" | "command_not_found" | "disk_full";
+  reason:
+    | "exited"
+    | "signaled"
+    | "timed_out"
+    | "oom_killed"
+    | "killed"
+    | "command_not_found"
+    | "command_not_executable"
+    | "disk_full";
   /** Exit code of the command, when it exited. */
   exitCode: number | null;
   /** Number of the signal that ended the command, when one did. */
   signal: number | null;
-  /** For command_not_found: the failing call and its object (`execve /usr/bin/nope: No such file or directory`). */
+  /** For a command that could not be started: the failing call and its object (`execve /usr/bin/nope: No such file or directory`). */
   message: string | null;
   usage: { cpuUs: number; memoryPeakBytes: number };
   runUs: number;

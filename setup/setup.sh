@@ -27,6 +27,8 @@ test_packages="
 /usr/bin/softhsm2-util                     softhsm2
 /usr/bin/redis-server                      redis-server
 /usr/bin/chromium                          chromium
+/usr/bin/fc-list                           fontconfig
+/usr/bin/keytool                           default-jre-headless
 "
 
 guest_packages="

@@ -46,7 +46,7 @@ export function define(command: Command): void {
     "after",
     `\nThe gateway is the one that is named, or the one that serves the data folder; where there is neither, this command
 starts both a gateway and an executor for its own time. It ends with the exit code of the command: 124 when its time
-was over, 137 out of memory, 127 not found, 130 cancelled (Ctrl-C), 125 when dsec itself failed.`,
+was over, 137 out of memory, 126 not executable, 127 not found, 130 cancelled (Ctrl-C), 125 when dsec itself failed.`,
   );
 }
 

@@ -40,7 +40,8 @@ long call(long number, long a = 0, long b = 0, long c = 0, long d = 0, long e = 
 long address(const void* pointer) { return reinterpret_cast<long>(pointer); }
 
 constexpr int kControl = 3;
-constexpr long kSigchld = 17, kEnoent = 2, kEintr = 4, kEacces = 13, kEnotdir = 20, kEnametoolong = 36;
+constexpr long kSigchld = 17, kEnoent = 2, kEintr = 4, kEacces = 13, kEnotdir = 20, kEnametoolong = 36, kEloop = 40;
+constexpr long kAtFdcwd = -100;
 constexpr long kFSetFd = 2, kFdCloexec = 1;
 constexpr long kProtReadWrite = 3, kMapSharedAnonymous = 0x21;
 constexpr int kPathMax = 4096;
@@ -66,15 +67,28 @@ bool has_slash(const char* text) {
   return false;
 }
 
-// execve(2), searching PATH for a plain name as execvp(3) does. Returns only on failure, with the errno that tells
-// most: a file that is there but may not be executed outweighs one that is not there.
-long execute(char** arguments, char** environment) {
+// Why a command did not start.
+struct Failure {
+  long number;
+  bool is_found;
+};
+
+// execve(2) of one file. Returns only on failure; ENOENT may also mean the interpreter of a script, or the loader.
+Failure execute_file(const char* path, char** arguments, char** environment) {
+  long number = -call(__NR_execve, address(path), address(arguments), address(environment));
+  if (number == kEnoent) return {number, call(__NR_faccessat, kAtFdcwd, address(path), 0) == 0};
+  return {number, number != kEnotdir && number != kEnametoolong && number != kEloop};
+}
+
+// Searches PATH for a plain name as execvp(3) does. Returns only on failure, with the one that tells most: a file that
+// is there but does not start outweighs one that is not there.
+Failure execute(char** arguments, char** environment) {
   const char* name = arguments[0];
-  if (!*name) return kEnoent;
-  if (has_slash(name)) return -call(__NR_execve, address(name), address(arguments), address(environment));
+  if (!*name) return {kEnoent, false};
+  if (has_slash(name)) return execute_file(name, arguments, environment);
   const char* path = value_of(environment, "PATH");
   if (!path) path = "/usr/local/bin:/usr/bin:/bin";
-  long best = kEnoent;
+  Failure best{kEnoent, false};
   char candidate[kPathMax];
   for (;;) {
     int length = 0;
@@ -88,9 +102,10 @@ long execute(char** arguments, char** environment) {
     append('/');
     for (const char* letter = name; *letter; letter++) append(*letter);
     candidate[length] = 0;
-    long number = fits ? -call(__NR_execve, address(candidate), address(arguments), address(environment)) : kEnametoolong;
-    if (number == kEacces) best = number;
-    else if (number != kEnoent && number != kEnotdir) return number;
+    Failure failure = fits ? execute_file(candidate, arguments, environment) : Failure{kEnametoolong, false};
+    long number = failure.number;
+    if (number != kEacces && number != kEnoent && number != kEnotdir) return failure;
+    if (failure.is_found) best = failure;
     if (!*path) return best;
     path++;
   }
@@ -111,24 +126,28 @@ extern "C" [[noreturn, gnu::used]] void dsec_init_main(long* stack) {
   // The command's process tells why its execve failed through a page that a successful execve drops.
   long page = call(__NR_mmap, 0, 4096, kProtReadWrite, kMapSharedAnonymous, -1, 0);
   if (page < 0 && page > -4096) leave(1);
-  volatile int* exec_error = reinterpret_cast<volatile int*>(page);
+  volatile dsec::InitReport* failed = reinterpret_cast<volatile dsec::InitReport*>(page);
 
   long command = call(__NR_clone, kSigchld);
   if (command == 0) {
     // A session of its own, so that kill(0) in the command reaches its own group only.
     call(__NR_setsid);
-    *exec_error = static_cast<int>(execute(arguments + 1, environment));
-    leave(127);
+    const Failure failure = execute(arguments + 1, environment);
+    failed->is_found = failure.is_found;
+    failed->exec_error = static_cast<int>(failure.number);
+    leave(failure.is_found ? 126 : 127);
   }
   dsec::InitReport report{};
   if (command < 0) {
     report.exec_error = static_cast<int>(-command);
+    report.is_found = 1;
   } else {
     for (;;) {
       int status = 0;
       long dead = call(__NR_wait4, -1, address(&status), 0, 0);
       if (dead == command) {
-        report.exec_error = *exec_error;
+        report.exec_error = failed->exec_error;
+        report.is_found = failed->is_found;
         report.wait_status = status;
         break;
       }

@@ -215,8 +215,10 @@ Json Sandbox::end() {
   if (::recv(control_.get(), &report, sizeof report, MSG_DONTWAIT) == sizeof report) {
     // The command's own end, told by init before it left; a kill of ours that raced with it came too late.
     if (report.exec_error != 0) {
-      end["reason"] = "command_not_found";
-      end["message"] = "execve " + command_ + ": " + std::strerror(report.exec_error);
+      const bool lacks_interpreter = report.is_found != 0 && report.exec_error == ENOENT;
+      end["reason"] = report.is_found != 0 ? "command_not_executable" : "command_not_found";
+      end["message"] = "execve " + command_ + ": " +
+                       (lacks_interpreter ? "its interpreter or loader is not there" : std::strerror(report.exec_error));
     } else if (WIFEXITED(report.wait_status)) {
       end["reason"] = "exited";
       end["exitCode"] = WEXITSTATUS(report.wait_status);

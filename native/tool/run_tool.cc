@@ -50,9 +50,16 @@ Pipe make_pipe() {
   for (const std::string& argument : command) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
-  const std::string text = "dsec-tool: execve " + command[0] + ": " + std::strerror(errno) + "\n";
+  // As the launcher tells of a command of its own: what is there and does not start ends with 126.
+  const int number = errno;
+  const bool is_named = command[0].find('/') != std::string::npos && ::access(command[0].c_str(), F_OK) == 0;
+  const bool is_absent = number == ENOTDIR || number == ENAMETOOLONG || number == ELOOP;
+  const bool is_found = number == ENOENT ? is_named : !is_absent;
+  const std::string text = "execve " + command[0] + ": " +
+                           (is_found && number == ENOENT ? "its interpreter or loader is not there" : std::strerror(number)) +
+                           "\n";
   (void)!::write(STDERR_FILENO, text.data(), text.size());
-  ::_exit(127);
+  ::_exit(is_found ? 126 : 127);
 }
 
 // Reads what is there; false at the end.

@@ -151,6 +151,10 @@ test.each<[Partial<SandboxEnd>, object]>([
     { reason: "command_not_found", message: "execve x: No such file or directory" },
     { reason: "command_not_found", exit_code: 127, message: "execve x: No such file or directory" },
   ],
+  [
+    { reason: "command_not_executable", message: "execve x: Permission denied" },
+    { reason: "command_not_executable", exit_code: 126, message: "execve x: Permission denied" },
+  ],
 ])("the end %j is the outcome %j (B06, B07)", (given, outcome) => {
   expect(outcomeOf(end(given))).toMatchObject(outcome);
 });

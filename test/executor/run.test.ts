@@ -195,6 +195,16 @@ test("a command that does not exist is a result of its own, naming what was trie
   });
 });
 
+test("a command that is there and does not start is another result, naming the file and the reason", async () => {
+  const { task } = await rig.run({ command: ["/etc/passwd"] });
+  expect(task.state).toBe("failed");
+  expect(task.result!.outcome).toMatchObject({
+    reason: "command_not_executable",
+    exit_code: 126,
+    message: "execve /etc/passwd: Permission denied",
+  });
+});
+
 test("inputs are there, cannot be written, and are fetched once", async () => {
   const content = randomBytes(300_000);
   const artifact = await rig.client.upload(content);

@@ -38,6 +38,7 @@ test("run ends as the command ended, whatever that was", async () => {
     [["--timeout", "700ms", "--", "sleep", "60"], 124, /timed out/],
     [["--memory", "32m", "--", "tail", "/dev/zero"], 137, /oom killed/],
     [["--", "no-such-command"], 127, /command not found.*no-such-command/],
+    [["--", "/etc/passwd"], 126, /command not executable.*\/etc\/passwd: Permission denied/],
     [["--memory", "900t", "--", "true"], 125, /INSUFFICIENT_MEMORY.*memory_mb|INVALID_REQUEST/],
     [["--image", "never-imported:1", "--", "true"], 125, /IMAGE_NOT_FOUND.*never-imported/],
   ];

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, closeSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -59,11 +59,58 @@ describe("a command that cannot be started is told apart from one that failed", 
       message: "execve nope: No such file or directory",
     });
   });
-  test("a file that may not be executed", async () => {
-    const { end } = await run(host.launcher, ["/etc/passwd"]);
+  test("a path through a file", async () => {
+    const { end } = await run(host.launcher, ["/etc/passwd/nope"]);
     expect(end).toMatchObject({
       reason: "command_not_found",
-      message: "execve /etc/passwd: Permission denied",
+      message: "execve /etc/passwd/nope: Not a directory",
+    });
+  });
+  describe("a file that is there and does not start is one that was found", () => {
+    let files: string;
+    beforeAll(() => {
+      files = mkdtempSync(join(scratch, "files-"));
+      chmodSync(files, 0o755);
+      writeFileSync(join(files, "plain"), "echo ran\n", { mode: 0o644 });
+      writeFileSync(join(files, "no-program"), "echo ran\n", { mode: 0o755 });
+      writeFileSync(join(files, "empty"), "", { mode: 0o755 });
+      writeFileSync(join(files, "no-interpreter"), "#!/no/interpreter\n", { mode: 0o755 });
+      writeFileSync(join(files, "cut-short"), readFileSync("/usr/bin/true").subarray(0, 100), {
+        mode: 0o755,
+      });
+    });
+    test.each([
+      ["it may not be executed", "/files/plain", "Permission denied"],
+      ["it is found in PATH and may not be executed", "plain", "Permission denied"],
+      ["it is a folder", "/files", "Permission denied"],
+      ["it is no program", "/files/no-program", "Exec format error"],
+      ["it is found in PATH and is no program", "no-program", "Exec format error"],
+      ["it is empty", "/files/empty", "Exec format error"],
+      ["it is cut short", "/files/cut-short", "Exec format error"],
+      ["its interpreter is not there", "/files/no-interpreter", "its interpreter or loader is not there"],
+      [
+        "found in PATH, its interpreter is not there",
+        "no-interpreter",
+        "its interpreter or loader is not there",
+      ],
+    ])("%s", async (_, command, why) => {
+      const mounts = [{ source: files, target: "/files" }];
+      const { end } = await run(host.launcher, [command], { mounts, env: { PATH: "/usr/bin:/files:/bin" } });
+      expect(end).toMatchObject({
+        reason: "command_not_executable",
+        exitCode: null,
+        signal: null,
+        message: `execve ${command}: ${why}`,
+      });
+    });
+    test("one that starts, further on in PATH, is taken", async () => {
+      const mounts = [
+        { source: join(files, "plain"), target: "/first/id" },
+        { source: join(files, "no-interpreter"), target: "/second/id" },
+      ];
+      const env = { PATH: "/first:/second:/usr/bin" };
+      const { end, stdout } = await run(host.launcher, ["id", "-u"], { mounts, env });
+      expect([end.exitCode, stdout.toString()]).toEqual([0, "0\n"]);
     });
   });
   test("a name as long as an argument can be", async () => {

@@ -78,6 +78,7 @@ function outcome(result: Result): string {
     oom_killed: "was killed because it used more memory than its limit",
     cancelled: "was killed because the client cancelled it",
     command_not_found: "was not found in the image",
+    command_not_executable: "is there but could not be started",
     disk_full: "ran out of its disk space",
     output_too_large: "left more output than is kept",
     launch_failed: "was not run: the sandbox could not be made",

@@ -314,6 +314,7 @@ onBothDatabases((context) => {
     [{ reason: "timed_out" }, "failed"],
     [{ reason: "oom_killed", exit_code: 137, signal: "SIGKILL" }, "failed"],
     [{ reason: "command_not_found", message: "no such file" }, "failed"],
+    [{ reason: "command_not_executable", message: "permission denied" }, "failed"],
     [{ reason: "cancelled" }, "cancelled"],
   ] as const)("an attempt that ended as %j is %s and is not run again", async (part, state) => {
     const { store } = context;
