@@ -72,6 +72,8 @@ export const LIMITS = {
   toolRunsOpen: 64,
   /** JSON text of what a tool answers, and of an answer to `POST /v1/call`. */
   toolOutputBytes: 8 * 1024 * 1024,
+  /** The end of what an exec tool writes to its standard error, told where it fails. */
+  toolErrorBytes: 16 * 1024,
   /** How long an answer that missed its deadline is still waited for, so that it can be recorded. */
   lateAnswerMs: 5_000,
   channelConnections: 64,

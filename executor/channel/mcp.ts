@@ -113,7 +113,10 @@ async function callText(
 function toolResult({ outputText, isError, fallback, call }: ToolAnswer, observations: unknown[]): string {
   const output: unknown = JSON.parse(outputText);
   const text = typeof output === "string" ? output : outputText;
-  const content = JSON.stringify([{ type: "text", text }, ...shown(observations)]);
+  // Where a tool that failed put nothing out, its standard error is the output.
+  const errors = typeof call.stderr === "string" && call.output_bytes !== 0 ? [call.stderr] : [];
+  const texts = [text, ...errors].map((text) => ({ type: "text", text }));
+  const content = JSON.stringify([...texts, ...shown(observations)]);
   const structured = output !== null && typeof output === "object" && !Array.isArray(output);
   const meta = JSON.stringify({ "dsec/call": call, ...(fallback ? { "dsec/fallback": true } : {}) });
   return `{"content":${content},${structured ? `"structuredContent":${outputText},` : ""}"isError":${isError},"_meta":${meta}}`;

@@ -31,6 +31,7 @@ import {
   givenOf,
   type Output,
   outputAgain,
+  shownErrors,
   shownInput,
   shownOutput,
 } from "./tool-output.ts";
@@ -233,11 +234,12 @@ export class ToolCalls {
     const { tool, before, time } = running;
     time.us += read.us;
     const stdout = Buffer.from(end.stdout_base64, "base64");
-    const facts = { exit_code: end.exit_code, signal: end.signal, ...time.during(() => shownOutput(stdout)) };
+    const stderr = Buffer.from(end.stderr_base64, "base64");
+    const succeeded = end.exit_code === 0;
+    const shown = time.during(() => ({ ...shownOutput(stdout), ...shownErrors(stderr, succeeded) }));
+    const facts = { exit_code: end.exit_code, signal: end.signal, ...shown };
     const state = end.timed_out ? (tool.fallback === undefined ? "timed_out" : "fallback") : "answered";
-    const value = time.during(() =>
-      executedOutput(stdout, Buffer.from(end.stderr_base64, "base64"), end.exit_code === 0),
-    );
+    const value = time.during(() => executedOutput(stdout, stderr, succeeded));
     const overdue = new DsecError(
       "TOOL_TIMED_OUT",
       `tool ${tool.name} took longer than ${toolTimeoutMs(tool, this.#timeouts)} ms`,
@@ -317,12 +319,10 @@ export class ToolCalls {
       const { waited, stdout, stderr, ...end } = await this.#queue.run(run, signal);
       const { exitCode, signal: killedBy, reason } = end;
       this.#parts.timings.apart(number, waited);
-      if (reason === "command_not_found") {
-        throw new DsecError("TOOL_FAILED", `tool ${tool.name}: ${tool.command[0]} is not in its image`);
-      }
-      const shown = time.during(() => shownOutput(stdout));
+      const succeeded = reason === "exited" && exitCode === 0;
+      const shown = time.during(() => ({ ...shownOutput(stdout), ...shownErrors(stderr, succeeded) }));
       const facts = { exit_code: exitCode, signal: killedBy, reason, ...shown };
-      const value = time.during(() => executedOutput(stdout, stderr, reason === "exited" && exitCode === 0));
+      const value = time.during(() => executedOutput(stdout, stderr, succeeded));
       return { value, members: { ...facts, ...givenOf(value) }, facts, status: null };
     };
   }

@@ -12,7 +12,7 @@ export type Output = { text: string; isError: boolean };
 /** JSON that the program wrote is the output; so is its text. A failure that says nothing there is told by stderr. */
 export function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolean): Output {
   if (!succeeded && stdout.length === 0) {
-    return { text: JSON.stringify(stderr.toString("utf8").toWellFormed()), isError: true };
+    return { text: JSON.stringify(errorText(stderr)), isError: true };
   }
   const text = jsonText(stdout) ?? JSON.stringify(utf8Text(stdout) ?? { base64: stdout.toString("base64") });
   return { text: stdout.length === 0 ? "null" : text, isError: !succeeded };
@@ -39,11 +39,23 @@ export function outputAgain(end: ToldEnd, kind: Tool["kind"]): Omit<Tried<Output
 
 /** What the agent was told of a call, member by member as it was when it was made. */
 export function factsAgain(end: ToldEnd, kind: Tool["kind"]): Tried<unknown>["facts"] {
-  const { output_digest, output_bytes, exit_code, signal, reason, call_seq, status } = end;
+  const { output_digest, output_bytes, exit_code, signal, reason, stderr, call_seq, status } = end;
   const output = { output_digest, output_bytes };
-  if (kind === "exec") return { exit_code, signal, reason, ...output };
+  if (kind === "exec") {
+    return { exit_code, signal, reason, ...output, ...(stderr === null ? {} : { stderr }) };
+  }
   const { body_digest: body, json_digest: json } = end;
   return { seq: call_seq, status, fingerprint: body === null ? null : { body, json }, ...output };
+}
+
+/** What a tool that failed wrote to its standard error, for the agent and the event; its end where it is long. */
+export function shownErrors(stderr: Buffer, succeeded: boolean): { stderr?: string } {
+  return succeeded || stderr.length === 0 ? {} : { stderr: errorText(stderr) };
+}
+
+/** One that runs within the sandbox gives what it likes. */
+function errorText(stderr: Buffer): string {
+  return stderr.subarray(-LIMITS.toolErrorBytes).toString("utf8");
 }
 
 export function shownOutput(bytes: Buffer) {

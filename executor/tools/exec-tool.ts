@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
+import { NOT_STARTED_EXIT_CODES } from "#core/task.ts";
 import { type ExecTool, siblingResources } from "#core/wire/tools.ts";
 import type { Launcher, LaunchPlan, SandboxEnd } from "#native/index.ts";
 import { scalarText } from "../channel/http-tool.ts";
@@ -37,7 +38,6 @@ export type Executed = {
   waited: CpuReading | null;
 };
 
-const STDERR_KEPT_BYTES = 16 * 1024;
 const MEBIBYTE = 1024 * 1024;
 
 /**
@@ -95,7 +95,7 @@ export async function runExecTool(
       const serving = wayOut?.serve(sandbox.listeners);
       const [stdout, stderr, end] = await Promise.all([
         readAll(sandbox.stdout, LIMITS.toolOutputBytes, kill),
-        readEnd(sandbox.stderr, STDERR_KEPT_BYTES),
+        readEnd(sandbox.stderr, LIMITS.toolErrorBytes),
         sandbox.ended,
         serving,
       ]);
@@ -106,8 +106,14 @@ export async function runExecTool(
           `tool ${tool.name} wrote more than ${LIMITS.toolOutputBytes} bytes`,
         );
       }
-      const { exitCode, signal: killedBy, reason } = end;
-      return { exitCode, signal: killedBy, reason, stdout, stderr, waited: cpu?.ended() ?? null };
+      const { signal: killedBy, reason } = end;
+      const waited = cpu?.ended() ?? null;
+      if (reason === "command_not_found" || reason === "command_not_executable") {
+        // As a shell would tell of it, and dsec-tool of a tool within the sandbox.
+        const exitCode = NOT_STARTED_EXIT_CODES[reason];
+        return { exitCode, signal: null, reason, stdout, stderr: Buffer.from(`${end.message}\n`), waited };
+      }
+      return { exitCode: end.exitCode, signal: killedBy, reason, stdout, stderr, waited };
     } finally {
       cpu?.close();
       signal.removeEventListener("abort", kill);

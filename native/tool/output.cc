@@ -65,6 +65,8 @@ int write_out(const Destination& to, const std::string& bytes, bool line) {
   return kUnavailable;
 }
 
+void tell_errors(const std::string& text) { (void)write_all(STDERR_FILENO, text); }
+
 int tell_refusal(const Destination& to, const Answer& answer) {
   const Json body = Json::parse(answer.body, nullptr, false);
   if (!body.is_object() || !body.contains("error")) {

@@ -34,6 +34,9 @@ struct Destination {
 // Writes the bytes, and with `line` an end of line after them on a terminal's behalf. Returns the exit code.
 int write_out(const Destination& to, const std::string& bytes, bool line);
 
+// What a tool wrote to its standard error goes to ours.
+void tell_errors(const std::string& text);
+
 // Says on standard error why the channel refused, and returns the exit code for it.
 int tell_refusal(const Destination& to, const Answer& answer);
 int tell_no_channel(const Error& error);

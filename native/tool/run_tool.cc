@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the channel takes of each (core/limits.ts, toolOutputBytes).
+// What the channel takes of each (core/limits.ts, toolOutputBytes, toolErrorBytes): of errors the end, which says most.
 constexpr size_t kOutputBytesMax = 8 * 1024 * 1024;
 constexpr size_t kErrorBytesMax = 16 * 1024;
 
@@ -63,12 +63,18 @@ Pipe make_pipe() {
 }
 
 // Reads what is there; false at the end.
-bool take(int descriptor, std::string& into, size_t kept) {
+bool take(int descriptor, std::string& into) {
   char part[64 * 1024];
   const ssize_t count = ::read(descriptor, part, sizeof part);
   if (count < 0) return errno == EINTR || errno == EAGAIN;
-  if (into.size() < kept) into.append(part, std::min(static_cast<size_t>(count), kept - into.size()));
+  into.append(part, static_cast<size_t>(count));
   return count > 0;
+}
+
+void keep_begin(std::string& bytes, size_t kept) { bytes.resize(std::min(bytes.size(), kept)); }
+
+void keep_end(std::string& bytes, size_t kept) {
+  if (bytes.size() > kept) bytes.erase(0, bytes.size() - kept);
 }
 
 }  // namespace
@@ -101,8 +107,10 @@ std::string run_tool(const std::string& begun) {
     // poll(2) passes over descriptors that are negative.
     pollfd waits[] = {{out.read_end.get(), POLLIN, 0}, {err.read_end.get(), POLLIN, 0}, {in.write_end.get(), POLLOUT, 0}};
     if (::poll(waits, 3, static_cast<int>(std::min<int64_t>(left_ms, 60'000))) < 0 && errno != EINTR) break;
-    if (waits[0].revents != 0 && !take(out.read_end.get(), output, kOutputBytesMax)) out.read_end.reset();
-    if (waits[1].revents != 0 && !take(err.read_end.get(), errors, kErrorBytesMax)) err.read_end.reset();
+    if (waits[0].revents != 0 && !take(out.read_end.get(), output)) out.read_end.reset();
+    if (waits[1].revents != 0 && !take(err.read_end.get(), errors)) err.read_end.reset();
+    keep_begin(output, kOutputBytesMax);
+    keep_end(errors, kErrorBytesMax);
     if (waits[2].revents != 0) {
       const ssize_t count = ::write(in.write_end.get(), input.data() + written, input.size() - written);
       if (count > 0) written += static_cast<size_t>(count);

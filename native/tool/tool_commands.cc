@@ -39,7 +39,11 @@ int print_answer(const Destination& to, const Answer& answer) {
     written = write_out(to, raw_member(answer.body, "output"), true);
   }
   if (written != kDone) return written;
-  return facts.value("is_error", false) ? kFailed : kDone;
+  if (!facts.value("is_error", false)) return kDone;
+  // Where a tool that failed put nothing out, its standard error is the output.
+  const Json& call = facts["call"];
+  if (!to.json && call.value("output_bytes", 0) > 0 && call.contains("stderr")) tell_errors(call["stderr"].get<std::string>());
+  return kFailed;
 }
 
 }  // namespace

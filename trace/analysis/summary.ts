@@ -10,11 +10,12 @@ export function summaryOf(event: TraceEvent, tool: string | null = null): string
       return `${what} ${cut(event.arguments_json ?? "")}`.trim();
     }
     case "tool_call_end": {
-      const { state, is_error, code, text, status, answer } = event;
+      const { state, is_error, code, text, stderr, status, answer } = event;
       const how = [state, is_error === true ? "is_error" : null, code, status].filter(
         (part) => part !== null,
       );
-      const what = text ?? answer?.output_json ?? (answer?.body ? `${answer.body.length} bytes` : "");
+      const what =
+        text ?? stderr ?? answer?.output_json ?? (answer?.body ? `${answer.body.length} bytes` : "");
       return `${tool ?? "call"} ${how.join(" ")} in ${milliseconds(event.duration_us)}: ${cut(what)}`;
     }
     case "tool_call_late":

@@ -102,6 +102,7 @@ export type EventMembers = {
     replayed: boolean | null;
     details_json: JsonText | null;
     told_wall_us: number | null;
+    stderr: string | null;
   };
   tool_call_late: {
     call: number;

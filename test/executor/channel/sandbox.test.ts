@@ -148,7 +148,8 @@ dsec-tool exec --tool nope; echo "exit $?"
     "exit 1",
     "it took too long",
     "exit 0",
-    "exit 5",
+    "execve /no/such/program: No such file or directory",
+    "exit 1",
     "mark",
     '{"n":1.5}',
     "exit 0",
@@ -156,11 +157,10 @@ dsec-tool exec --tool nope; echo "exit $?"
     "exit 3",
     "",
   ]);
-  expect(err).toContain("TOOL_FAILED: tool absent");
   expect(err).toContain("TOOL_NOT_FOUND");
   const ends = events.filter((event) => event.type === "tool_call_end").map(({ state }) => state);
   expect(ends).toEqual([
-    ...["answered", "answered", "answered", "answered", "fallback", "failed"],
+    ...["answered", "answered", "answered", "answered", "fallback", "answered"],
     ...["answered", "timed_out"],
   ]);
   await eventually(
@@ -168,6 +168,53 @@ dsec-tool exec --tool nope; echo "exit $?"
       (await cgroupsWith("_t")).filter((path) => /lease_[a-z0-9]+_\d+_t\d+/.test(path)).length === 0,
   );
   expect(await mountsWith("tool-")).toEqual([]);
+});
+
+test("what a failed tool wrote to its standard error reaches the agent and the trace, to its last 16 KiB", async () => {
+  const script = `echo out; seq 9000 >&2; echo the reason >&2; exit 3`;
+  const told: TaskRequest["tools"] = ["sandbox", "sibling"].map((where) => ({
+    name: where,
+    kind: "exec",
+    where: where as "sandbox" | "sibling",
+    command: ["sh", "-c", script],
+  }));
+  const calls = `
+for tool in sandbox sibling; do
+  dsec-tool exec --tool $tool > $tool.out 2> $tool.err; echo "exit $?"
+  cat $tool.out; wc -c < $tool.err; tail -n 2 $tool.err
+  dsec-tool exec --json --tool $tool 2>&1 | python3 -c '
+import json, sys
+answer = json.load(sys.stdin)
+print(answer["output"].strip(), answer["call"]["exit_code"], len(answer["call"]["stderr"]), answer["call"]["stderr"][-11:])'
+done`;
+  const { out, err, events } = await agent(calls, { tools: told });
+  const each = ["exit 1", "out", "16384", "9000", "the reason", "out 3 16384 the reason", ""];
+  expect([out.split("\n"), err]).toEqual([[...each, ...each, ""], ""]);
+  const ends = events.filter((event) => event.type === "tool_call_end");
+  expect(ends.map(({ stderr }) => [stderr?.length, stderr?.endsWith("9000\nthe reason\n")])).toEqual(
+    Array(4).fill([16_384, true]),
+  );
+});
+
+test("a tool that cannot be started ends as in a shell, wherever it runs, and says why", async () => {
+  const commands = ["/no/such/program", "/etc/passwd", "/dsec/bin"];
+  const tools = commands.flatMap((command, at) =>
+    (["sandbox", "sibling"] as const).map(
+      (where) => ({ name: `${where}_${at}`, kind: "exec", where, command: [command] }) as const,
+    ),
+  );
+  const script = tools.map(({ name }) => `dsec-tool exec --tool ${name}; echo "exit $?"`).join("\n");
+  const { out, events } = await agent(script, { tools });
+  const said = [
+    "execve /no/such/program: No such file or directory",
+    "execve /etc/passwd: Permission denied",
+    "execve /dsec/bin: Permission denied",
+  ];
+  expect(out.split("\n")).toEqual([...said.flatMap((line) => [line, "exit 1", line, "exit 1"]), ""]);
+  const ends = events.filter((event) => event.type === "tool_call_end");
+  expect(ends.map(({ exit_code, is_error }) => [exit_code, is_error])).toEqual(
+    [127, 127, 126, 126, 126, 126].map((code) => [code, true]),
+  );
 });
 
 test("what a tool's own programs ask for goes out by the task's policy, receipted and told as the tool's", async () => {
