@@ -198,10 +198,13 @@ done`;
 
 test("a tool that cannot be started ends as in a shell, wherever it runs, and says why", async () => {
   const commands = ["/no/such/program", "/etc/passwd", "/dsec/bin"];
-  const tools = commands.flatMap((command, at) =>
-    (["sandbox", "sibling"] as const).map(
-      (where) => ({ name: `${where}_${at}`, kind: "exec", where, command: [command] }) as const,
-    ),
+  const tools: NonNullable<TaskRequest["tools"]> = commands.flatMap((command, at) =>
+    (["sandbox", "sibling"] as const).map((where) => ({
+      name: `${where}_${at}`,
+      kind: "exec" as const,
+      where,
+      command: [command],
+    })),
   );
   const script = tools.map(({ name }) => `dsec-tool exec --tool ${name}; echo "exit $?"`).join("\n");
   const { out, events } = await agent(script, { tools });
