@@ -132,6 +132,12 @@ std::optional<std::string> Cgroup::read(const std::string& controller, const std
   return std::nullopt;
 }
 
+std::vector<std::pair<int, std::string>> Cgroup::places() const {
+  std::vector<std::pair<int, std::string>> places;
+  for (const Folder& folder : folders_) places.emplace_back(folder.directory.get(), folder.hierarchy->place);
+  return places;
+}
+
 std::vector<std::string> Cgroup::paths() const {
   std::vector<std::string> paths;
   for (const Folder& folder : folders_) paths.push_back(folder.path);

@@ -17,6 +17,7 @@ namespace dsec {
 struct Hierarchy {
   std::string path;                      // where new groups are made, such as /sys/fs/cgroup/memory
   std::vector<std::string> controllers;  // "memory"; on v1 also "cpuacct"
+  std::string place = "";                // below a sandbox's /sys/fs/cgroup: "/memory", "/cpu,cpuacct"; on v2 that itself
 
   bool has(const std::string& controller) const;
 };
@@ -76,6 +77,8 @@ class Cgroup {
   Result<void> apply(const std::vector<Setting>& settings) const;
   // The value, or nothing where the controller or file is missing.
   std::optional<std::string> read(const std::string& controller, const std::string& file) const;
+  // The group's own folder in each hierarchy, and the hierarchy's place.
+  std::vector<std::pair<int, std::string>> places() const;
   // Folders to remove when every process is dead.
   std::vector<std::string> paths() const;
 
@@ -97,6 +100,7 @@ class Cgroups {
   static Result<Cgroups> detect(std::string prefix);
 
   const CgroupInterface& interface() const { return *interface_; }
+  const std::vector<Hierarchy>& hierarchies() const { return *hierarchies_; }
   // On failure nothing is left behind.
   Result<Cgroup> create(const std::string& id, const Limits& limits, const std::string& device) const;
   // Kills the processes of every group with our prefix and removes the groups: an earlier launcher left them.

@@ -127,11 +127,12 @@ std::vector<Hierarchy> v1_hierarchies(const std::vector<MountedCgroup>& mounts) 
   std::vector<std::string> seen;
   for (const MountedCgroup& mount : mounts) {
     if (mount.is_v2) continue;
-    Hierarchy hierarchy{mount.path, {}};
+    Hierarchy hierarchy{mount.path, {}, ""};
     for (const char* controller : {"cpu", "cpuacct", "memory", "pids", "blkio"}) {
       // The same hierarchy may be mounted twice.
       if (!contains(mount.options, controller) || contains(seen, controller)) continue;
       hierarchy.controllers.push_back(controller);
+      hierarchy.place += (hierarchy.place.empty() ? "/" : ",") + std::string(controller);
       seen.push_back(controller);
     }
     if (!hierarchy.controllers.empty()) hierarchies.push_back(std::move(hierarchy));

@@ -74,6 +74,7 @@ Result<void> enter_root(const ChildPlan& plan) {
   if (::chdir("/sandbox") != 0) return failed("chdir", "/sandbox");
   TRY(mount_devices("/dev-template"));
   TRY(mount_proc());
+  for (const PlacedMount& file : plan.limits_view) TRY(attach_mount(file.mount.get(), file.target));
   if (plan.host_usr >= 0) TRY(attach_mount(plan.host_usr, "usr"));
   for (const ChildBind& bind : plan.binds) TRY(attach_mount_at(bind.mount.get(), bind.target.get()));
   for (const ChildBind& bind : plan.binds) TRY(check_visible(bind));

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "launcher/cgroup.h"
 #include "launcher/clone.h"
+#include "launcher/mounts.h"
 #include "launcher/seccomp.h"
 
 namespace dsec {
@@ -42,6 +43,7 @@ struct ChildPlan {
   int root;  // the detached overlay mount
   int working_directory;
   int host_usr = -1;  // a detached read-only /usr, or none
+  std::vector<PlacedMount> limits_view;
   std::vector<ChildBind> binds;
   std::string hostname;
   std::vector<char*> arguments;    // ends with nullptr; the first is init's own name

@@ -80,12 +80,19 @@ Result<Host> prepare(const Arguments& arguments) {
   TRY_ASSIGN(ranges, IdRanges::open());
   Slots slots(std::move(ranges), arguments.uid_base, state.blanks());
   Blanks blanks(state.blanks(), images.host());
+  // Version 2 needs none: there a sandbox's one group is all that Java looks for.
+  const bool is_v1 = cgroups.interface().attach_file() != nullptr;
+  std::shared_ptr<Cpuset> cpuset = is_v1 ? Cpuset::enter(arguments.cgroup_prefix + "-" + state.hash()) : nullptr;
+  TRY_ASSIGN(limits_views, LimitsViews::open("limits", cgroups.hierarchies(), cpuset));
   return Host{std::move(state),
               std::move(cgroups),
               std::move(images),
               std::move(slots),
               std::move(blanks),
               NetworkNamespaces(),
+              Processors(),
+              std::move(cpuset),
+              std::move(limits_views),
               std::move(seccomp),
               std::move(skeleton),
               std::move(init)};
@@ -97,6 +104,8 @@ Result<void> serve(const Arguments& arguments) {
   TRY_ASSIGN(host, prepare(arguments));
   TRY(try_host(host));
   const std::string mounts = host.state.mounts();
+  // The last to go, after the helpers, which are in it.
+  const std::shared_ptr<Cpuset> cpuset = host.cpuset;
   TRY_ASSIGN(sweeper, start_helper("dsec-sweeper", sweep_until_closed));
   TRY_ASSIGN(disk_watch, start_helper("dsec-disk-watch", watch_disks_until_closed));
   Result<void> served;

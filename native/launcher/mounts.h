@@ -33,6 +33,12 @@ Result<Fd> clone_read_only(const std::string& path, int user_namespace);
 Result<void> attach_mount(int mount, const std::string& target);
 Result<void> attach_mount_at(int mount, int target);
 
+// A detached mount and where it belongs, relative to a sandbox's root.
+struct PlacedMount {
+  Fd mount;
+  std::string target;
+};
+
 // Makes a file system and returns its detached mount. An option with an empty value is a flag.
 Result<Fd> make_mount(const char* type, const MountOptions& options, unsigned attributes);
 Result<void> mount_new(const char* type, const MountOptions& options, unsigned attributes, const char* target);

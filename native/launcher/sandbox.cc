@@ -87,6 +87,7 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
   sandbox.command_ = plan.argv[0].substr(0, 4096);
   sandbox.interface_ = &host.cgroups.interface();
   sandbox.slots_ = &host.slots;
+  sandbox.processors_ = &host.processors;
   sandbox.timeout_ms_ = plan.timeout_ms;
   sandbox.disk_bytes_ = plan.limits.disk_bytes;
   sandbox.folder_ = host.state.sandboxes() + "/" + plan.id;
@@ -113,6 +114,8 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     sandbox.root_ = std::move(blank.root);
     TRY_ASSIGN(cgroup, host.cgroups.create(plan.id, plan.limits, disk));
     sandbox.cgroup_ = std::move(cgroup);
+    TRY_ASSIGN(share, host.processors.take(plan.limits.cpu_millis));
+    sandbox.share_ = std::move(share);
     TRY_ASSIGN(network, host.networks.take());
     TRY_ASSIGN(listeners, listen_on_loopback(network.get(), plan.loopback_ports));
     sandbox.listeners_ = std::move(listeners);
@@ -121,6 +124,8 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     TRY_ASSIGN(errors, make_pipe());
 
     ChildPlan child;
+    TRY_ASSIGN(view, host.limits_views.make(plan.limits.memory_bytes, sandbox.share_.numbers, sandbox.cgroup_));
+    child.limits_view = std::move(view);
     std::vector<std::string> arguments = {"dsec-init"};
     Fd working_directory, host_usr;
     {
@@ -172,6 +177,8 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
     TRY(sandbox.cgroup_.apply(sandbox.interface_->cpu_settings(plan.limits.cpu_millis)));
     TRY_ASSIGN(observation, observe(sandbox.pid_, *sandbox.interface_, sandbox.cgroup_));
     sandbox.observation_ = std::move(observation);
+    // Last: by now init sleeps, and the kernel moves what sleeps at once; for what runs it would have to be waited.
+    TRY(run_on(sandbox.pid_, sandbox.share_.numbers));
     return {};
   }();
   sandbox.slot_ = slot;
@@ -183,6 +190,7 @@ Result<Sandbox> Sandbox::make(Host& host, const Plan& plan) {
   }
   sandbox.root_.reset();
   for (const std::string& path : sandbox.cgroup_.paths()) (void)remove_cgroup(path);
+  host.processors.give_back(sandbox.share_);
   host.blanks.discard(host.slots, std::move(blank));
   return std::move(made).error();
 }
@@ -238,6 +246,7 @@ Json Sandbox::end() {
     }
   }
   slots_->release(slot_);
+  processors_->give_back(share_);
   control_.reset();
   pidfd_.reset();
   return end;

@@ -12,8 +12,10 @@
 #include "launcher/blanks.h"
 #include "launcher/cgroup.h"
 #include "launcher/images.h"
+#include "launcher/limits_view.h"
 #include "launcher/namespaces.h"
 #include "launcher/plan.h"
+#include "launcher/processors.h"
 #include "launcher/seccomp.h"
 #include "launcher/slots.h"
 #include "launcher/state_directory.h"
@@ -28,6 +30,9 @@ struct Host {
   Slots slots;
   Blanks blanks;
   NetworkNamespaces networks;
+  Processors processors;
+  std::shared_ptr<Cpuset> cpuset;
+  LimitsViews limits_views;
   SeccompFilter seccomp;
   Fd skeleton_namespace;
   Fd init;
@@ -69,11 +74,13 @@ class Sandbox {
 
   const CgroupInterface* interface_ = nullptr;
   Slots* slots_ = nullptr;
+  Processors* processors_ = nullptr;
   std::string id_;
   std::string folder_;
   std::string command_;
   Slot* slot_ = nullptr;
   Cgroup cgroup_;
+  ProcessorShare share_;
   Fd stdout_, stderr_, root_, control_, pidfd_;
   std::vector<Fd> listeners_;
   pid_t pid_ = -1;
