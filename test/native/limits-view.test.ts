@@ -7,6 +7,7 @@ import {
   cgroupsOf,
   plan,
   run,
+  runKept,
   SLOWNESS,
   shell,
   type TestLauncher,
@@ -214,6 +215,16 @@ print(sorted({int(pid) for g in groups for pid in open(g + "/cgroup.procs").read
     // not what /proc/meminfo in there says, which is bounded by the host's memory
     expect(sandbox.observation.limits.memoryBytes).toBe(2 ** 50);
   });
+});
+
+test("a launcher that closes leaves no group behind, its own included", async () => {
+  const closed = await testLauncher();
+  // without the dash that only names of sandboxes come after
+  const name = cgroupPrefixOf(closed.stateDirectory).slice(0, -1);
+  const { sandbox } = await runKept(closed.launcher, ["true"]);
+  expect(cgroupsOf(name).some((path) => path.endsWith(sandbox.id))).toBe(true);
+  await closed[Symbol.asyncDispose]();
+  expect(cgroupsOf(name)).toEqual([]);
 });
 
 test("many sandboxes of different sizes each see their own", async () => {
