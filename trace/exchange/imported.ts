@@ -24,11 +24,14 @@ export type ImportOptions = {
 
 type CallGiven = { tool: string; arguments_json: JsonText | null; step?: number; start_us?: number | null };
 type AnswerGiven = {
-  /** As the agent was given it. */
-  text: string;
+  /** As the agent was given it; null where the source does not say. */
+  text: string | null;
   failed: boolean;
+  /** Of a call that failed, where its answer does not say it. */
+  why?: string | null;
   end_us?: number | null;
   duration_us?: number | null;
+  latest_us?: number | null;
 };
 
 /**
@@ -54,9 +57,13 @@ export class ConversationBuilder {
     this.#memory = new AnswerMemory();
   }
 
-  /** @param wallUs since 1970; without one the event is as late as the one before it */
-  add(body: EventBody, wallUs: number | null = null): void {
-    const t_us = wallUs === null ? this.#lastTUs : Math.max(this.#lastTUs, wallUs - this.#startedWallUs);
+  /**
+   * @param wallUs since 1970; without one the event is as late as the one before it
+   * @param latestUs when what follows happened: an event that is told before it, out of turn, does not hold up its clock
+   */
+  add(body: EventBody, wallUs: number | null = null, latestUs: number | null = null): void {
+    const toldUs = Math.min(wallUs ?? 0, latestUs ?? Number.POSITIVE_INFINITY);
+    const t_us = wallUs === null ? this.#lastTUs : Math.max(this.#lastTUs, toldUs - this.#startedWallUs);
     this.#lastTUs = t_us;
     // a source whose times run backwards keeps them as wall times
     this.events.push({ ...body, t_us, wall_us: wallUs ?? this.#startedWallUs + t_us });
@@ -85,10 +92,10 @@ export class ConversationBuilder {
     return call;
   }
 
-  endCall(call: number, { text, failed, end_us, duration_us }: AnswerGiven): void {
+  endCall(call: number, { text, failed, why, end_us, duration_us, latest_us }: AnswerGiven): void {
     const given = this.#calls.get(call)!;
     const sent = given.arguments_json;
-    this.#payloads = [...this.#payloads, payloadOf(call, given.tool, sent, text)].slice(-3);
+    this.#payloads = [...this.#payloads, payloadOf(call, given.tool, sent, text ?? "")].slice(-3);
     const wallUs = end_us ?? null;
     const took = duration_us ?? (wallUs !== null && given.start_us != null ? wallUs - given.start_us : 0);
     this.add(
@@ -99,13 +106,14 @@ export class ConversationBuilder {
         tries: 1,
         duration_us: Math.max(0, took),
         is_error: failed,
-        output_bytes: new TextEncoder().encode(text).length,
-        answer: { output_json: outputOf(text) },
+        output_bytes: text === null ? null : new TextEncoder().encode(text).length,
+        answer: text === null ? null : { output_json: outputOf(text) },
       },
       wallUs,
+      latest_us,
     );
-    if (failed) this.addError(call, text);
-    else if (this.#options.memoryFromAnswers) {
+    if (failed) this.addError(call, text || why || "");
+    else if (text !== null && this.#options.memoryFromAnswers) {
       for (const write of this.#memory.learn(call, given, text)) this.add(write);
     }
   }

@@ -3,10 +3,10 @@
  * are base64). Those that the GenAI semantic conventions have a name for go by it, the others by `dsec.` and their own.
  */
 
-import type { EventType } from "#trace/events/event.ts";
+import type { EventType, JsonText } from "#trace/events/event.ts";
 import { DOUBLES } from "#trace/events/plans.ts";
 import { base64Of, fromBase64 } from "./event-lines.ts";
-import { itemsOf, type JsonDocument, type JsonNode, memberOf, stringOf } from "./json-tree.ts";
+import { itemsOf, type JsonDocument, type JsonNode, memberOf, stringOf, treeOf } from "./json-tree.ts";
 
 /** `answer.output_json` of a tool call's end, which is not said twice. */
 export const TOOL_RESULT = "gen_ai.tool.call.result";
@@ -85,8 +85,44 @@ export function membersOf(
 }
 
 export function attributeValue(attributes: JsonNode | null, key: string, document: JsonDocument): unknown {
-  const found = itemsOf(attributes).find((node) => stringOf(memberOf(node, "key")) === key);
+  const found = attributeOf(attributes, key);
   return found === undefined ? undefined : valueOfAny(memberOf(found, "value"), document);
+}
+
+/** The AnyValue of an attribute. */
+export function attributeNode(attributes: JsonNode | null, key: string): JsonNode | null {
+  return memberOf(attributeOf(attributes, key) ?? null, "value");
+}
+
+function attributeOf(attributes: JsonNode | null, key: string): JsonNode | undefined {
+  return itemsOf(attributes).find((node) => stringOf(memberOf(node, "key")) === key);
+}
+
+/** A value of another program as JSON, its integers with every digit; null for a kind of value that is not known here. */
+export function jsonOfAny(node: JsonNode | null, document: JsonDocument): JsonText {
+  if (node?.kind !== "object" || node.members[0] === undefined) return "null";
+  const { name, value } = node.members[0];
+  switch (name) {
+    case "intValue":
+    case "doubleValue": {
+      const text = stringOf(value) ?? document.textOf(value);
+      return treeOf(text)?.kind === "number" ? text : JSON.stringify(text);
+    }
+    case "stringValue":
+    case "boolValue":
+    case "bytesValue":
+      return document.textOf(value);
+    case "arrayValue":
+      return `[${itemsOf(memberOf(value, "values")).map((item) => jsonOfAny(item, document))}]`;
+    case "kvlistValue": {
+      const parts = itemsOf(memberOf(value, "values")).map((item) => {
+        const key = JSON.stringify(stringOf(memberOf(item, "key")) ?? "");
+        return `${key}:${jsonOfAny(memberOf(item, "value"), document)}`;
+      });
+      return `{${parts}}`;
+    }
+  }
+  return "null";
 }
 
 /** @throws INVALID_REQUEST for integers past 2^53 − 1 */
