@@ -233,3 +233,16 @@ test("cleaning up says what went and how much, and refuses a folder that is a li
   expect((await trace("cleanup", "runs")).code).toBe(2);
   expect((await trace("cleanup", "runs", "--older-than", "soon")).code).toBe(2);
 });
+
+test("an import that takes nothing fails, names its file and says what was expected", async () => {
+  writeFileSync(join(folder, "nothing.json"), '{"resourceSpans":[{"scopeSpans":[]}]}');
+  for (const json of [[], ["--json"]]) {
+    const refused = await trace("import", "--format", "otlp", "nothing.json", "-o", "none", ...json);
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain(
+      "error INVALID_REQUEST: nothing.json holds nothing to import: expected OTLP/JSON traces",
+    );
+    expect(refused.stdout.toString()).toContain(json.length === 0 ? "" : '"code": "INVALID_REQUEST"');
+  }
+  expect(existsSync(join(folder, "none"))).toBe(false);
+});

@@ -27,7 +27,7 @@ export async function importAtif(
   if (!/^ATIF-v1\.\d+$/.test(version)) {
     throw new DsecError(
       "TRACE_UNSUPPORTED",
-      `${document.what}: schema_version is ${JSON.stringify(version).slice(0, 80)}; ATIF-v1.0 to v1.7 are read`,
+      `${document.what}: schema_version is ${JSON.stringify(version).slice(0, 80)}; ATIF-v1.0 to v1.7 are read; convert it to one of them, or import it with a newer dsec`,
     );
   }
   const steps = itemsOf(memberOf(root, "steps"));

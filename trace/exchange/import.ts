@@ -1,4 +1,5 @@
 /** From a file of another format to the traces in it. */
+import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { sha256 } from "#core/json.ts";
 import { genesisText } from "#trace/events/chain.ts";
@@ -9,14 +10,12 @@ import type { NewTraceHeader } from "#trace/format/header.ts";
 import { importAtif } from "./atif-import.ts";
 import { importEpisode, isEpisode } from "./episodes.ts";
 import { isEventLine, parseLine } from "./event-lines.ts";
+import { EXPECTED, type ImportFormat } from "./import-formats.ts";
 import type { ImportedTrace, ImportOptions, TimedEvent } from "./imported.ts";
 import { JsonDocument } from "./json-tree.ts";
 import { importMessages } from "./openai-messages.ts";
 import { importOtlp } from "./otlp-import.ts";
 import { type JsonRecord, readRecords } from "./records.ts";
-
-export const IMPORT_FORMATS = ["openai-messages", "atif", "jsonl", "otlp"] as const;
-export type ImportFormat = (typeof IMPORT_FORMATS)[number];
 
 /** `line` is where the trace begins in the file. */
 export type FoundTrace = ImportedTrace & { line: number };
@@ -25,6 +24,7 @@ export type FoundTrace = ImportedTrace & { line: number };
  * The traces of a file in order. The events of one must have been read before the next is asked for: those of a long export are
  * never in memory all at once.
  * @param name of the file, for errors
+ * @throws INVALID_REQUEST at the end of a file that held nothing
  */
 export async function* importTraces(
   chunks: AsyncIterable<Uint8Array>,
@@ -32,7 +32,23 @@ export async function* importTraces(
   format: ImportFormat,
   options: ImportOptions,
 ): AsyncGenerator<FoundTrace> {
-  const records = readRecords(chunks, name);
+  let taken = 0;
+  for await (const trace of tracesIn(readRecords(chunks, name), name, format, options)) {
+    // A conversation without messages is nothing; an export of a trace without events is that trace.
+    if (format !== "openai-messages" || (trace.events as TimedEvent[]).length > 0) taken++;
+    yield trace;
+  }
+  if (taken === 0) {
+    throw new DsecError("INVALID_REQUEST", `${name} holds nothing to import: ${EXPECTED[format]}`);
+  }
+}
+
+async function* tracesIn(
+  records: AsyncGenerator<JsonRecord>,
+  name: string,
+  format: ImportFormat,
+  options: ImportOptions,
+): AsyncGenerator<FoundTrace> {
   switch (format) {
     case "openai-messages":
       for await (const record of records)
@@ -70,7 +86,9 @@ async function* importLines(
       continue;
     }
     if (!isEventLine(document.root)) {
-      throw document.refused("it is neither an episode (with steps) nor an event (with a type)");
+      throw document.refused(
+        `it is neither an episode (with steps) nor an event (with a type); ${EXPECTED.jsonl}`,
+      );
     }
     const parsed = parseLine(document);
     if (parsed.kind !== "header")

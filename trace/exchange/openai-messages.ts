@@ -3,6 +3,7 @@
  * (`input`, `output`), or a bare array of either; with `choices`, `usage` and `logprobs` where the last answer is kept whole.
  */
 import type { EventBody } from "#trace/events/event.ts";
+import { EXPECTED } from "./import-formats.ts";
 import { ConversationBuilder, type ImportedTrace, type ImportOptions, wallUsOf } from "./imported.ts";
 import { itemsOf, JsonDocument, type JsonNode, memberOf, stringOf } from "./json-tree.ts";
 import type { JsonRecord } from "./records.ts";
@@ -49,7 +50,7 @@ function messagesOf(document: JsonDocument): JsonNode[] {
   }
   const outputs = outputsOf(root);
   if (outputs.length > 0 || memberOf(root, "choices") !== null) return outputs;
-  throw document.refused("it has no messages; expected an object with messages, items, input or choices");
+  throw document.refused(`it has no messages; ${EXPECTED["openai-messages"]}`);
 }
 
 /** The items that a model of the responses API answered with. */

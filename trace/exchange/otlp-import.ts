@@ -3,9 +3,11 @@
  * of the GenAI semantic conventions are calls and completions beside. The span itself stays with its step, so that
  * otlp-export.ts gives it back.
  */
+import { DsecError } from "#core/errors.ts";
 import { EVENT_TYPES, type EventBody, type EventType } from "#trace/events/event.ts";
 import type { NewTraceHeader } from "#trace/format/header.ts";
 import { differenceFromRead } from "./event-lines.ts";
+import { EXPECTED } from "./import-formats.ts";
 import type { ImportedTrace, ImportOptions, TimedEvent } from "./imported.ts";
 import { itemsOf, JsonDocument, type JsonNode, memberOf, stringOf } from "./json-tree.ts";
 import { type ForeignSpan, importForeign } from "./otlp-foreign.ts";
@@ -13,71 +15,100 @@ import { attributeValue, membersOf, TOOL_RESULT } from "./otlp-values.ts";
 import type { JsonRecord } from "./records.ts";
 
 /**
- * The traces of all records together: exporters spread the spans of one trace over many lines.
- * @throws INVALID_REQUEST naming the record
+ * The traces of all records together: exporters and collectors spread the spans of one trace over many.
+ * @throws INVALID_REQUEST naming the record; TRACE_UNSUPPORTED for what older exporters wrote
  */
 export async function importOtlp(
   records: JsonRecord[],
   name: string,
   options: ImportOptions,
 ): Promise<ImportedTrace[]> {
-  const traces: ImportedTrace[] = [];
+  const own = new Map<string, OwnTrace>();
   const foreign = new Map<string, ForeignSpan[]>();
   for (const record of records) {
     const document = new JsonDocument(record.text, `${name}:${record.line}`);
-    const resources = itemsOf(memberOf(document.root, "resourceSpans"));
-    if (resources.length === 0) throw document.refused("it has no resourceSpans; expected OTLP/JSON traces");
-    for (const resource of resources) {
-      const header = attributeValue(
-        memberOf(memberOf(resource, "resource"), "attributes"),
-        "dsec.trace",
-        document,
-      );
-      if (typeof header === "object" && header !== null) {
-        traces.push(ownTrace(header as Record<string, unknown>, resource, document));
-      } else noteForeign(resource, document, foreign);
+    for (const resource of resourcesIn(document)) {
+      const attributes = memberOf(memberOf(resource, "resource"), "attributes");
+      const header = attributeValue(attributes, "dsec.trace", document);
+      if (typeof header === "object" && header !== null) noteOwn(header, resource, document, own);
+      else noteForeign(resource, document, foreign);
     }
   }
+  const traces = [...own.values()].map(wholeTrace);
   for (const [traceId, spans] of foreign) traces.push(await importForeign(traceId, spans, options));
   return traces;
 }
 
-type Placed = { seq: number; event: TimedEvent };
+/** None where the request is empty, which it may be, also without the member. */
+function resourcesIn(document: JsonDocument): JsonNode[] {
+  const { root } = document;
+  const isEmpty = root.kind === "object" && root.members.length === 0;
+  if (!isEmpty && (root.kind !== "object" || !root.members.some(({ name }) => name === "resourceSpans"))) {
+    throw document.refused(`it has no resourceSpans; ${EXPECTED.otlp}`);
+  }
+  const resources = memberOf(root, "resourceSpans");
+  if (resources !== null && resources.kind !== "array") throw document.refused("resourceSpans is no array");
+  for (const resource of itemsOf(resources)) {
+    if (memberOf(resource, "instrumentationLibrarySpans") === null) continue;
+    throw new DsecError(
+      "TRACE_UNSUPPORTED",
+      `${document.what}: it has instrumentationLibrarySpans, as exporters wrote them before OTLP 1.0; send it through a collector of today, which writes scopeSpans`,
+    );
+  }
+  return itemsOf(resources);
+}
 
-function ownTrace(
-  { version, genesis_digest, ...header }: Record<string, unknown>,
+type Placed = { seq: number; event: TimedEvent };
+type OwnTrace = { document: JsonDocument; header: NewTraceHeader; events: Placed[]; count: unknown };
+
+function noteOwn(
+  given: object,
   resource: JsonNode,
   document: JsonDocument,
-): ImportedTrace {
-  if (version !== 1 || typeof header.trace_id !== "string" || typeof header.source !== "string") {
-    throw document.refused("dsec.trace is not the header of a trace of version 1");
+  own: Map<string, OwnTrace>,
+): void {
+  const { version, genesis_digest, ...header } = given as Record<string, unknown>;
+  if (version !== 1) {
+    throw new DsecError(
+      "TRACE_UNSUPPORTED",
+      `${document.what}: dsec.trace is of version ${JSON.stringify(version)?.slice(0, 40)}, known here is 1; import it with a newer dsec`,
+    );
   }
-  const events: Placed[] = [];
-  let count: unknown = null;
+  if (typeof header.trace_id !== "string" || typeof header.source !== "string") {
+    throw document.refused("dsec.trace is not the header of a trace");
+  }
+  const key = JSON.stringify(given);
+  const trace = own.get(key) ?? {
+    document,
+    header: { started_wall_us: 0, ...header } as NewTraceHeader,
+    events: [],
+    count: null,
+  };
+  own.set(key, trace);
   for (const scope of itemsOf(memberOf(resource, "scopeSpans"))) {
     for (const span of itemsOf(memberOf(scope, "spans"))) {
       const attributes = memberOf(span, "attributes");
-      count = attributeValue(attributes, "dsec.events", document) ?? count;
+      trace.count = attributeValue(attributes, "dsec.events", document) ?? trace.count;
       const start = placed(attributes, memberOf(span, "startTimeUnixNano"), document, "");
-      if (start !== null) events.push(start);
+      if (start !== null) trace.events.push(start);
       const end = endOf(start, attributes, span, document);
-      if (end !== null) events.push(end);
+      if (end !== null) trace.events.push(end);
       for (const event of itemsOf(memberOf(span, "events"))) {
         const noted = placed(memberOf(event, "attributes"), memberOf(event, "timeUnixNano"), document, "");
-        if (noted !== null) events.push(noted);
+        if (noted !== null) trace.events.push(noted);
       }
     }
   }
+}
+
+function wholeTrace({ document, header, events, count }: OwnTrace): ImportedTrace {
   events.sort((one, other) => one.seq - other.seq);
   const gap = events.findIndex(({ seq }, index) => seq !== index + 1);
   if (gap >= 0 || events.length !== count) {
     const missing = gap >= 0 ? gap + 1 : events.length + 1;
     throw document.refused(`event ${missing} is missing: the export is not whole`);
   }
-  return {
-    header: { started_wall_us: 0, ...header } as NewTraceHeader,
-    events: events.map(({ event }) => event),
-  };
+  return { header, events: events.map(({ event }) => event) };
 }
 
 /** The event that ended the span, whose members stand among those of the start. */

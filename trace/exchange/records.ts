@@ -13,7 +13,7 @@ export type JsonRecord = { line: number; text: string };
  * The records of a file: its lines, or where the first line is no whole value, the document that the file is. The items of a
  * document that is an array are a record each, unless `items` is "whole".
  * @param name of the file, for errors
- * @throws INVALID_REQUEST for an empty file, other encodings than UTF-8 and lines past `LIMITS.importRecordChars`; MALFORMED_JSON
+ * @throws INVALID_REQUEST for other encodings than UTF-8 and lines past `LIMITS.importRecordChars`; MALFORMED_JSON
  * with the line for what is no JSON
  */
 export async function* readRecords(
@@ -34,7 +34,6 @@ export async function* readRecords(
     if (root.kind === "array" && items === "each") yield* recordsIn(line, root);
     else yield line;
   }
-  if (count === 0) throw new DsecError("INVALID_REQUEST", `${name} holds no record: it is empty or blank`);
 }
 
 /** Null where the line may be the beginning of a document over many lines. */

@@ -70,8 +70,6 @@ describe("no record is lost or merged", () => {
     ["half a line at the end", '{"id":1}\n{"id":2', /^set\.jsonl:2: the text ends before/],
     ["an array that is cut off", '[\n{"id":1},\n{"id"', /^set\.jsonl:3: /],
     ["a line that is no JSON", "id,name\n1,x\n", /^set\.jsonl:1: unexpected character at column 1/],
-    ["nothing", "", /^set\.jsonl holds no record/],
-    ["nothing but blanks", " \n\n\t\r\n", /^set\.jsonl holds no record/],
     [
       "text that goes on after an array",
       '[\n{"id":1}\n]\n{"id":2}\n',
