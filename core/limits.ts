@@ -295,6 +295,8 @@ export const LIMITS = {
   importRecordValues: 4_000_000,
   /** Of all memory that stands beside the errors of one imported trace; each is bounded by `recordedMemoryBytes`. */
   importErrorMemoryChars: 64 * 1024 * 1024,
+  /** Kinds of what one record's import left out or could not read; further ones are told as one. */
+  importNotes: 20,
   /** Of what was sent and received, in the context that an imported error is given. */
   importPayloadChars: 4096,
   /** Characters of a trace's id that become its file's name; longer and odd ones are named by digest. */

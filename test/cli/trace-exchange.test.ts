@@ -246,3 +246,32 @@ test("an import that takes nothing fails, names its file and says what was expec
   }
   expect(existsSync(join(folder, "none"))).toBe(false);
 });
+
+test("an import says what it could not take as what it is, on the terminal and in JSON", async () => {
+  const orphan = { role: "tool", tool_call_id: "gone", content: "x" };
+  const odd = { type: "odd \u001b[31m", n: 1 };
+  const lines = ["a", "b"].map((id) =>
+    JSON.stringify({ id, messages: [{ role: "user", content: "hi" }, orphan, odd] }),
+  );
+  writeFileSync(join(folder, "cut.jsonl"), lines.join("\n"));
+  const said = await trace("import", "--format", "openai-messages", "cut.jsonl", "-o", "cut");
+  expect(said.code).toBe(0);
+  expect(said.stderr).toMatch(/^2 of 2 records imported: 6 events, /m);
+  expect(said.stderr).toContain(
+    "cut.jsonl:1, message 2: an answer to a call that is not in the file, or was answered before, is kept as an observation, as it stands (2 in all)\n",
+  );
+  expect(said.stderr).toMatch(/cut\.jsonl:1, message 3: an item of type "odd .*\(2 in all\)\n/);
+  expect(said.stderr).not.toContain("\u001b[31m");
+  const told = await trace("import", "--format", "openai-messages", "cut.jsonl", "-o", "cut-2", "--json");
+  expect(JSON.parse(told.stdout.toString())).toMatchObject(
+    ["a", "b"].map((trace_id) => ({
+      trace_id,
+      notes: [
+        { what: expect.stringContaining("an answer to a call"), count: 1, first: "message 2" },
+        { what: expect.stringContaining("an item of type"), count: 1, first: "message 3" },
+      ],
+    })),
+  );
+  const checked = await trace("validate", "cut/a.trace", "cut/b.trace");
+  expect(checked.code).toBe(0);
+});

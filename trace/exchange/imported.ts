@@ -5,6 +5,7 @@ import { jsonDigest } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { EventBody, JsonText } from "#trace/events/event.ts";
 import type { NewTraceHeader } from "#trace/format/header.ts";
+import type { ImportNote } from "./import-notes.ts";
 import { treeOf } from "./json-tree.ts";
 
 /** `t_us` counts from the header's start; both times are 0 throughout where the source has none. */
@@ -13,6 +14,8 @@ export type TimedEvent = EventBody & { t_us: number; wall_us: number };
 export type ImportedTrace = {
   header: NewTraceHeader;
   events: Iterable<TimedEvent> | AsyncIterable<TimedEvent>;
+  /** What could not be taken as what it is. */
+  notes?: ImportNote[];
 };
 
 export type ImportOptions = {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import { importTraces } from "#trace/exchange/import.ts";
 import { IMPORT_FORMATS, type ImportFormat } from "#trace/exchange/import-formats.ts";
+import type { ImportNote } from "#trace/exchange/import-notes.ts";
 import type { ImportOptions } from "#trace/exchange/imported.ts";
 import { SeenIds, traceFileName } from "#trace/exchange/trace-names.ts";
 import { checkTrace, refuseTaken, type SealedTrace, writeTrace } from "#trace/node/files.ts";
@@ -19,7 +20,7 @@ type Options = {
   json?: boolean;
 };
 
-type Imported = { file: string; trace_id: string; line: number } & SealedTrace;
+type Imported = { file: string; trace_id: string; line: number; notes: ImportNote[] } & SealedTrace;
 
 export function define(command: Command): void {
   command
@@ -45,7 +46,8 @@ export function define(command: Command): void {
   command.addHelpText(
     "after",
     `\nThe whole input is read before anything is written: a record that is damaged, or has the id of another, is named with
-its line, and nothing is imported. Files that exist are not replaced. docs/trace-exchange.md has the formats.`,
+its line, and nothing is imported. What cannot be read as what it is, such as items of types that are not known, is kept as it
+stands, and told. Files that exist are not replaced. docs/trace-exchange.md has the formats.`,
   );
 }
 
@@ -64,17 +66,38 @@ async function run(input: string, options: Options): Promise<void> {
   if (!single) await mkdir(options.output, { recursive: true });
   const shown = progress("importing");
   const imported: Imported[] = [];
-  for await (const { header, events, line } of read(input, options)) {
+  for await (const { header, events, line, notes = [] } of read(input, options)) {
     const file = await fileOf(header.trace_id);
     shown.at(header.trace_id, imported.length);
-    imported.push({ file, trace_id: header.trace_id, line, ...(await writeTrace(file, header, events)) });
+    const sealed = await writeTrace(file, header, events);
+    imported.push({ file, trace_id: header.trace_id, line, notes, ...sealed });
   }
   shown.end();
   if (options.json) return printJson(imported);
   const size = imported.reduce((sum, trace) => sum + trace.size, 0);
   const events = imported.reduce((sum, trace) => sum + trace.count, 0);
   note(`${imported.length} of ${count} records imported: ${events} events, ${byteCount(size)}`);
+  for (const line of notedIn(imported, input)) note(line);
   for (const { file } of imported) process.stdout.write(`${plainLine(file)}\n`);
+}
+
+const NOTES_SHOWN = 20;
+
+/** What could not be taken as what it is, once for all records, with the first place of each. */
+function notedIn(imported: Imported[], input: string): string[] {
+  const all = new Map<string, { count: number; place: string }>();
+  for (const { notes, line } of imported) {
+    for (const { what, count, first } of notes) {
+      const noted = all.get(what);
+      if (noted === undefined) all.set(what, { count, place: `${input}:${line}, ${first}` });
+      else noted.count += count;
+    }
+  }
+  const lines = [...all].map(([what, { count, place }]) =>
+    plainLine(`${place}: ${what}${count === 1 ? "" : ` (${count} in all)`}`),
+  );
+  const more = lines.length - NOTES_SHOWN;
+  return more <= 0 ? lines : [...lines.slice(0, NOTES_SHOWN), `and ${more} more; --json has all`];
 }
 
 /** Goes through the whole input once, up to what would be written, so that nothing is written of one that is refused. */

@@ -157,13 +157,10 @@ describe("chat completions", () => {
     });
   });
 
-  test("an answer that no call waits for is refused by its message", async () => {
-    await expect(
-      eventsOf({ id: "x", messages: [{ role: "tool", tool_call_id: "q", content: "" }] }),
-    ).rejects.toThrow(/^input:1: message 1 is an answer to "q", but no call before it waits for that/);
-    await expect(eventsOf({ id: "x" })).rejects.toThrow(/it has no messages/);
-    await expect(eventsOf({ messages: [{ content: "" }] })).rejects.toThrow(
-      /message 1 has neither a role nor a type/,
+  test("a record without messages, and a message that is no object, are refused by their place", async () => {
+    await expect(eventsOf({ id: "x" })).rejects.toThrow(/^input:1: it has no messages/);
+    await expect(eventsOf({ messages: [{ role: "user", content: "" }, 7] })).rejects.toThrow(
+      /^input:1: message 2 is no object/,
     );
   });
 });
