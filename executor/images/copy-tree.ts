@@ -36,5 +36,6 @@ export async function copyTree(
       if (writer.members % 5_000 === 0) onProgress(`copied ${writer.members} files`);
     }
   }
+  await writer.finish();
   return writer;
 }

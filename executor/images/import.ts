@@ -5,13 +5,14 @@ import { promisify } from "node:util";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { copyTree } from "./copy-tree.ts";
+import { LATEST_S } from "./root-writer.ts";
 import type { ImageStore } from "./store.ts";
 import { extractTar } from "./tar.ts";
 
 /**
- * Makes an image of a folder or a tar archive (plain, gzip, xz or zstd) and stores it under its digest. Equal content
- * gives equal bytes, and so the same digest: times, the file system's UUID and the order are fixed, and set-id bits,
- * extended attributes and hard link counts are left out.
+ * Makes an image of a folder or a tar archive (plain, gzip, xz or zstd) and stores it under its digest. Equal trees give equal
+ * bytes, and so the same digest: names, contents, modes, owners and times of change to the second are kept, the file system's
+ * own time, its UUID and the order are fixed, and set-id bits, extended attributes and hard link counts are left out.
  *
  * IMAGE_INVALID names the member that cannot be taken; nothing is stored then, and nothing is ever written outside
  * the store's folder.
@@ -58,11 +59,17 @@ async function checkApart(source: string, { directory }: ImageStore): Promise<vo
   );
 }
 
-/** mkfs.erofs(1) with everything fixed that would otherwise differ from run to run. */
+/**
+ * mkfs.erofs(1) with everything fixed that would otherwise differ from run to run. What `-T` fixes is the time of every file;
+ * this variable is the file system's own time, and no file's is later (reproducible-builds.org).
+ */
 async function makeErofs(root: string, image: string): Promise<void> {
-  const fixed = ["-T0", "-U00000000-0000-0000-0000-000000000000", "-x-1", "--quiet"];
+  const fixed = ["-U00000000-0000-0000-0000-000000000000", "-x-1", "--quiet"];
   try {
-    await promisify(execFile)("mkfs.erofs", [...fixed, image, root], { maxBuffer: 16 * 1024 * 1024 });
+    await promisify(execFile)("mkfs.erofs", [...fixed, image, root], {
+      maxBuffer: 16 * 1024 * 1024,
+      env: { ...process.env, SOURCE_DATE_EPOCH: String(LATEST_S) },
+    });
   } catch (cause) {
     const missing = (cause as NodeJS.ErrnoException).code === "ENOENT";
     const detail = missing

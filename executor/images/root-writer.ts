@@ -1,11 +1,15 @@
 import { createWriteStream } from "node:fs";
-import { chmod, chown, lchown, link, lstat, mkdir, symlink, unlink } from "node:fs/promises";
+import { chmod, chown, lchown, link, lstat, lutimes, mkdir, symlink, unlink, utimes } from "node:fs/promises";
 import { dirname, join, normalize } from "node:path";
 import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { DsecError } from "#core/errors.ts";
 
-export type Owner = { uid: number; gid: number; mode: number };
+/** What a member's header, or its inode, says besides its content. */
+export type Attributes = { uid: number; gid: number; mode: number; mtime: Date };
+
+/** The last second that a time can say here: 2106-02-07, which file systems can hold too. */
+export const LATEST_S = 2 ** 32 - 1;
 
 /** So much may one image hold, unpacked. */
 const BYTES_MAX = 64 * 1024 * 1024 * 1024;
@@ -20,6 +24,8 @@ export class RootWriter {
   readonly #root: string;
   /** Folders known to be real folders of this root. */
   readonly #folders = new Set<string>([""]);
+  /** The time of each of them, in seconds; 0 where no member says it. Every member that is written into one changes it. */
+  readonly #folderTimes = new Map<string, number>([["", 0]]);
   members = 0;
   bytes = 0;
 
@@ -28,18 +34,18 @@ export class RootWriter {
     this.#root = root;
   }
 
-  async folder(name: string, owner: Owner): Promise<void> {
+  async folder(name: string, attributes: Attributes): Promise<void> {
     const path = await this.#enter(name);
-    if (path === "") return this.#own("", owner);
+    if (path === "") return this.#ownFolder("", attributes);
     if (!this.#folders.has(path)) {
       await this.#claim(path, "folder");
       await mkdir(this.#at(path)).catch(ignoreExisting);
-      this.#folders.add(path);
+      this.#addFolder(path);
     }
-    await this.#own(path, owner);
+    await this.#ownFolder(path, attributes);
   }
 
-  async file(name: string, content: Readable, owner: Owner): Promise<void> {
+  async file(name: string, content: Readable, attributes: Attributes): Promise<void> {
     const path = await this.#enter(name);
     await this.#claim(path, "file");
     const count = async function* (this: RootWriter, source: AsyncIterable<Buffer>) {
@@ -55,11 +61,13 @@ export class RootWriter {
       count.bind(this),
       createWriteStream(this.#at(path), { flags: "wx", mode: 0o600 }),
     );
-    await this.#own(path, owner);
+    await this.#own(path, attributes);
+    const second = secondOf(attributes.mtime);
+    await utimes(this.#at(path), second, second);
   }
 
   /** @param target kept as it is; refused where it is relative and climbs above the image's root */
-  async symbolicLink(name: string, target: string, owner: Omit<Owner, "mode">): Promise<void> {
+  async symbolicLink(name: string, target: string, attributes: Omit<Attributes, "mode">): Promise<void> {
     const path = await this.#enter(name);
     if (target === "" || target.includes("\0")) throw invalid(name, "it is a link to nothing");
     if (!target.startsWith("/") && climbs(join(dirname(path), target))) {
@@ -67,7 +75,9 @@ export class RootWriter {
     }
     await this.#claim(path, "link");
     await symlink(target, this.#at(path));
-    await lchown(this.#at(path), owner.uid, owner.gid);
+    await lchown(this.#at(path), attributes.uid, attributes.gid);
+    const second = secondOf(attributes.mtime);
+    await lutimes(this.#at(path), second, second);
   }
 
   /** @param target name of an earlier member, from the image's root */
@@ -80,6 +90,11 @@ export class RootWriter {
     }
     await this.#claim(path, "link");
     await link(this.#at(existing), this.#at(path));
+  }
+
+  /** Once all members are there: the folders get their times. */
+  async finish(): Promise<void> {
+    for (const [path, second] of this.#folderTimes) await utimes(this.#at(path), second, second);
   }
 
   /** Checks a member's name and makes the folders above it. Returns the name without `./` and slashes at its ends. */
@@ -104,7 +119,12 @@ export class RootWriter {
     if (found === null) await mkdir(this.#at(parent), { mode: 0o755 });
     else if (!found.isDirectory())
       throw invalid(name, `${parent} is a link or a file, and it would be written through it`);
-    this.#folders.add(parent);
+    this.#addFolder(parent);
+  }
+
+  #addFolder(path: string): void {
+    this.#folders.add(path);
+    if (!this.#folderTimes.has(path)) this.#folderTimes.set(path, 0);
   }
 
   /** Makes room for a member: a later one of the same name replaces an earlier, as in tar, but never a folder. */
@@ -119,11 +139,16 @@ export class RootWriter {
     await unlink(this.#at(path));
   }
 
+  async #ownFolder(path: string, attributes: Attributes): Promise<void> {
+    await this.#own(path, attributes);
+    this.#folderTimes.set(path, secondOf(attributes.mtime));
+  }
+
   /** Set-id bits are dropped: in a sandbox without privileges they can only mislead. */
-  async #own(path: string, owner: Owner): Promise<void> {
+  async #own(path: string, { uid, gid, mode }: Attributes): Promise<void> {
     const at = this.#at(path);
-    await chown(at, owner.uid, owner.gid);
-    await chmod(at, owner.mode & 0o1777);
+    await chown(at, uid, gid);
+    await chmod(at, mode & 0o1777);
   }
 
   #at(path: string): string {
@@ -133,6 +158,12 @@ export class RootWriter {
 
 export function invalid(name: string, why: string): DsecError {
   return new DsecError("IMAGE_INVALID", `image member ${JSON.stringify(name.slice(0, 300))}: ${why}`);
+}
+
+/** Whole seconds, as archives have them, so that a folder and an archive of it are one image. */
+function secondOf(mtime: Date): number {
+  const second = Math.floor(mtime.getTime() / 1000);
+  return Number.isNaN(second) ? 0 : Math.min(Math.max(second, 0), LATEST_S);
 }
 
 function climbs(path: string): boolean {

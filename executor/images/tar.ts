@@ -37,22 +37,24 @@ export async function extractTar(
   }
   if (writer.members === 0)
     throw new DsecError("IMAGE_INVALID", `${archive} is not a tar archive, or it is empty`);
+  await writer.finish();
   return writer;
 }
 
 async function takeMember(writer: RootWriter, header: Header, content: Readable): Promise<void> {
   const { name, linkname } = header;
-  const owner = { uid: header.uid ?? 0, gid: header.gid ?? 0, mode: header.mode ?? 0o644 };
+  const { uid = 0, gid = 0, mode = 0o644, mtime = new Date(0) } = header;
+  const attributes = { uid, gid, mode, mtime };
   switch (header.type) {
     case "directory":
-      await writer.folder(name, owner);
+      await writer.folder(name, attributes);
       break;
     case "file":
     case "contiguous-file":
-      await writer.file(name, content, owner);
+      await writer.file(name, content, attributes);
       return; // it has read the content
     case "symlink":
-      await writer.symbolicLink(name, linkname ?? "", owner);
+      await writer.symbolicLink(name, linkname ?? "", attributes);
       break;
     case "link":
       await writer.hardLink(name, linkname ?? "");

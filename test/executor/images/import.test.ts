@@ -4,6 +4,8 @@ import { createWriteStream, existsSync } from "node:fs";
 import {
   chmod,
   link,
+  lstat,
+  lutimes,
   mkdir,
   mkdtemp,
   readdir,
@@ -65,19 +67,26 @@ test("an image of a folder is named by the digest of its bytes and found by name
   expect(await readFile(join(unpack(path), "etc/hello"), "utf8")).toBe("hi\n");
 });
 
-test("equal content gives the same digest, whatever the times, the order and the form it came in", async () => {
+test("equal content of equal times gives the same digest, whatever the order and the form it came in", async () => {
   const root = join(directory, "root");
   await mkdir(join(root, "a"), { recursive: true });
   await writeFile(join(root, "a/x"), "x");
   await writeFile(join(root, "a/y"), "y");
-  const first = await importImage(store, root, { name: null });
-  await utimes(join(root, "a/x"), new Date(1), new Date(1));
-  const second = await importImage(store, root, { name: null });
-  const members: Member[] = [
-    { name: "a/y", content: "y", mode: 0o644 },
-    { name: "./a/x", content: "x", mode: 0o644, mtime: new Date(5) },
-    { name: "a/", type: "directory", mode: 0o755 },
-  ];
+  const timed = async (milliseconds: number) => {
+    for (const [at, name] of ["a/x", "a/y", "a", "."].entries()) {
+      const time = new Date(1_700_000_000_000 + at * 1000 + milliseconds);
+      await utimes(join(root, name), time, time);
+    }
+    return importImage(store, root, { name: null });
+  };
+  const first = await timed(0);
+  // An archive has no parts of a second.
+  const second = await timed(900);
+  const member = (at: number, name: string, content?: string): Member => ({
+    ...{ name, mtime: new Date(1_700_000_000_000 + at * 1000) },
+    ...(content === undefined ? { type: "directory", mode: 0o755 } : { content, mode: 0o644 }),
+  });
+  const members = [member(1, "a/y", "y"), member(0, "./a/x", "x"), member(3, "./"), member(2, "a/")];
   const tar = await tarOf(...members);
   const third = await importImage(store, tar, { name: null });
   const bytes = await readFile(tar);
@@ -91,6 +100,54 @@ test("equal content gives the same digest, whatever the times, the order and the
   const more = [];
   for (const path of [gz, zst, `${tar}.xz`]) more.push(await importImage(store, path, { name: null }));
   expect(new Set([first, second, third, ...more].map((image) => image.digest)).size).toBe(1);
+  const other = await timed(1000);
+  expect(other.digest).not.toBe(first.digest);
+});
+
+/** The mtime of each, in seconds. */
+async function timesIn(root: string, ...names: string[]): Promise<number[]> {
+  return Promise.all(names.map(async (name) => (await lstat(join(root, name))).mtimeMs / 1000));
+}
+
+test("files, folders and links keep the times of their folder, so that what was compiled or packed is not stale", async () => {
+  const root = join(directory, "root");
+  await mkdir(join(root, "a/b"), { recursive: true });
+  await writeFile(join(root, "a/b/x"), "x");
+  await symlink("b/x", join(root, "a/link"));
+  await writeFile(join(root, "late"), "x");
+  await utimes(join(root, "late"), 2 ** 33, 2 ** 33);
+  await lutimes(join(root, "a/link"), 1_600_000_004, 1_600_000_004);
+  for (const [at, name] of ["a/b/x", "a/b", "a", "."].entries())
+    await utimes(join(root, name), 1_600_000_000 + at, 1_600_000_000 + at);
+  const { digest } = await importImage(store, root, { name: null });
+  const unpacked = unpack((await store.find(digest)).path);
+  expect(await timesIn(unpacked, "a/b/x", "a/b", "a", ".", "a/link", "late")).toEqual([
+    1_600_000_000,
+    1_600_000_001,
+    1_600_000_002,
+    1_600_000_003,
+    1_600_000_004,
+    2 ** 32 - 1,
+  ]);
+});
+
+test("files, folders and links keep the times of their archive; what it does not name has the least", async () => {
+  const mtime = (second: number) => ({ mtime: new Date(second * 1000) });
+  const tar = await tarOf(
+    { name: "named/", type: "directory", ...mtime(1_500_000_000) },
+    { name: "named/x", content: "x", ...mtime(1_500_000_001) },
+    { name: "implied/y", content: "y", ...mtime(1_500_000_002) },
+    { name: "link", type: "symlink", linkname: "named/x", ...mtime(1_500_000_003) },
+    { name: "hard", type: "link", linkname: "named/x", ...mtime(1_500_000_004) },
+    { name: "named/x2", content: "x", ...mtime(1_500_000_005) },
+  );
+  const { digest } = await importImage(store, tar, { name: null });
+  const unpacked = unpack((await store.find(digest)).path);
+  const names = ["named", "named/x", "implied", "implied/y", "link", "hard", "named/x2", "."];
+  expect(await timesIn(unpacked, ...names)).toEqual([
+    1_500_000_000, 1_500_000_001, 0, 1_500_000_002, 1_500_000_003, 1_500_000_001, 1_500_000_005, 0,
+  ]);
+  expect((await importImage(store, tar, { name: null })).digest).toBe(digest);
 });
 
 test.each<[string, Member[], RegExp]>([
