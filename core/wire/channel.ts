@@ -8,7 +8,13 @@ import { RetrySchema, ToolNameSchema } from "./tools.ts";
 /** Any JSON value that is there; what came in was parsed strictly already. */
 const json = z.unknown().refine((value) => value !== undefined, "is missing");
 
-export const ToolCallSchema = strict({ input: z.record(z.string(), z.unknown()).default({}) });
+/** The very object that was parsed: the texts of its numbers are kept beside it. */
+const objectAsGiven = z.custom<Record<string, unknown>>(
+  (value) => typeof value === "object" && value !== null && !Array.isArray(value),
+  "must be an object",
+);
+
+export const ToolCallSchema = strict({ input: objectAsGiven.default({}) });
 
 export const ApiCallSchema = strict({
   method: z
@@ -117,5 +123,5 @@ export const RpcMessageSchema = z.object({
 export type RpcMessage = z.output<typeof RpcMessageSchema>;
 export const RpcToolCallSchema = z.looseObject({
   name: ToolNameSchema,
-  arguments: z.record(z.string(), z.unknown()).default({}),
+  arguments: objectAsGiven.default({}),
 });

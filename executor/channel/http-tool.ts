@@ -4,6 +4,7 @@ import { type Json, parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { HttpTool } from "#core/wire/tools.ts";
 import { contentDigest } from "../content-digest.ts";
+import { exactJson, memberText } from "./exact-numbers.ts";
 import type { OpenCall, OutgoingCall } from "./proxied-calls.ts";
 
 export type ToolInput = { [member: string]: unknown };
@@ -19,7 +20,7 @@ export function outgoingCall(
   const filled = tool.url.replaceAll(/\{(\w+)\}/g, (_place, name: string, at: number) => {
     if (!Object.hasOwn(input, name)) throw invalid(tool.name, `${name} is missing, which its URL needs`);
     rest.delete(name);
-    const value = scalarText(input[name]);
+    const value = memberText(input, name);
     const inPath = queryStart < 0 || at < queryStart;
     // Percent-encoding leaves dots as they are: such a segment would name another path than the tool's.
     if (inPath && /^\.{0,2}$/.test(value))
@@ -33,11 +34,11 @@ export function outgoingCall(
   let body = NO_BYTES;
   if (tool.method === "GET" || tool.method === "HEAD" || tool.method === "DELETE") {
     for (const [name, value] of rest) {
-      for (const one of Array.isArray(value) ? value : [value])
-        url.searchParams.append(name, scalarText(one));
+      const [holder, names] = Array.isArray(value) ? [value, Object.keys(value)] : [input, [name]];
+      for (const one of names) url.searchParams.append(name, memberText(holder, one));
     }
   } else {
-    body = Buffer.from(JSON.stringify(Object.fromEntries(rest)));
+    body = Buffer.from(exactJson(input, rest));
     if (!has("content-type")) headers.push(["content-type", "application/json"]);
   }
   const { name, method } = tool;
@@ -96,11 +97,6 @@ export function utf8Text(bytes: Uint8Array): string | null {
 
 export function header(answer: OpenCall, name: string): string | null {
   return answer.head.headers.find(([given]) => given.toLowerCase() === name)?.[1] ?? null;
-}
-
-/** A member as text: strings as they are, other values as JSON. */
-export function scalarText(value: unknown): string {
-  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 function invalid(tool: string, why: string): DsecError {

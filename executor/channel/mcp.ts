@@ -4,10 +4,11 @@
  */
 import { DsecError } from "#core/errors.ts";
 import { faultText, readAs } from "#core/schema-faults.ts";
-import { type RpcMessage, RpcMessageSchema, RpcToolCallSchema } from "#core/wire/channel.ts";
+import { RpcMessageSchema, RpcToolCallSchema } from "#core/wire/channel.ts";
 import packageJson from "../../package.json" with { type: "json" };
 import type { SerializationTime } from "../trace/call-timings.ts";
 import { failureOf } from "./call-failures.ts";
+import { memberText } from "./exact-numbers.ts";
 import type { ToolAnswer, ToolCalls } from "./tool-calls.ts";
 
 /** Newest first. A client that asks for another is offered the newest (specification, "Lifecycle"). */
@@ -42,9 +43,10 @@ export async function answerRpc(
       : faultText(read.faults[0]);
     return { status: 400, text: failureText(null, RPC.invalidRequest, `not a JSON-RPC request: ${why}`) };
   }
-  const { id, method, params = {} } = read.value;
+  const { method, params = {} } = read.value;
   // A notification has no id and gets no answer, whatever it says.
-  if (id === undefined) return { status: 202, text: null };
+  if (read.value.id === undefined) return { status: 202, text: null };
+  const id = idText(message as object);
   switch (method) {
     case "initialize":
       return result(id, JSON.stringify(initialized(params.protocolVersion)));
@@ -62,7 +64,13 @@ export async function answerRpc(
   }
 }
 
-type Id = NonNullable<RpcMessage["id"]>;
+/** JSON of a request's id, as it was sent: a client knows its request by that and by nothing else. */
+type Id = string;
+
+function idText(message: object): Id {
+  const { id } = message as { id: unknown };
+  return typeof id === "string" ? JSON.stringify(id) : memberText(message, "id");
+}
 
 function initialized(asked: unknown) {
   return {
@@ -131,9 +139,9 @@ function result(id: Id, text: string): RpcAnswer {
 }
 
 function resultText(id: Id, text: string): string {
-  return `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":${text}}`;
+  return `{"jsonrpc":"2.0","id":${id},"result":${text}}`;
 }
 
 function failureText(id: Id | null, code: number, message: string): string {
-  return JSON.stringify({ jsonrpc: "2.0", id, error: { code, message } });
+  return `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code, message })}}`;
 }

@@ -1,7 +1,6 @@
 /** The sandbox's socket as one function from request to answer; docs/channel.md has the table of its routes. */
 import type { z } from "zod";
 import { DsecError } from "#core/errors.ts";
-import { parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import {
   AgentErrorSchema,
@@ -29,6 +28,7 @@ import {
 import { SerializationTime } from "../trace/call-timings.ts";
 import type { Failures } from "../trace/failures.ts";
 import type { EventLog } from "./event-log.ts";
+import { exactJson, parseExact } from "./exact-numbers.ts";
 import type { Exchange, Reply, Routes } from "./exchange.ts";
 import { utf8Text } from "./http-tool.ts";
 import { answerRpc } from "./mcp.ts";
@@ -151,7 +151,7 @@ async function answerTool(exchange: Exchange, parts: ChannelParts): Promise<Repl
     }
     case "begin": {
       const { input } = await posted(exchange, ToolCallSchema, LIMITS.requestBodyBytes, time);
-      return jsonReply(JSON.stringify(await parts.tools.beginInSandbox(name, input, time)), 201);
+      return jsonReply(exactJson(await parts.tools.beginInSandbox(name, input, time)), 201);
     }
     case "end": {
       const end = await posted(exchange, ToolRunEndSchema, LIMITS.channelBodyBytes, time);
@@ -169,7 +169,7 @@ async function answerMcp(exchange: Exchange, parts: ChannelParts): Promise<Reply
   readQuery(exchange, NO_QUERY);
   const body = await readJsonBody(exchange, LIMITS.requestBodyBytes);
   const time = new SerializationTime();
-  const message = time.during(() => parseJson(body, "the request body"));
+  const message = time.during(() => parseExact(body, "the request body"));
   const take = (call: number | null) => parts.observations.take(call);
   const { status, text } = await answerRpc(message, parts.tools, take, exchange.signal, time);
   return text === null ? { status, headers: {}, body: null } : jsonReply(text, status);
@@ -206,5 +206,5 @@ async function posted<S extends z.ZodType>(
   if (exchange.method !== "POST") throw methodNotAllowed(exchange, "POST");
   readQuery(exchange, NO_QUERY);
   const body = await readJsonBody(exchange, maxBytes);
-  return time.during(() => judge(schema, parseJson(body, "the request body"), "the request body"));
+  return time.during(() => judge(schema, parseExact(body, "the request body"), "the request body"));
 }

@@ -3,6 +3,7 @@ import { canonicalJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Tool } from "#core/wire/tools.ts";
 import { contentDigest } from "../content-digest.ts";
+import { exactJson } from "./exact-numbers.ts";
 import { jsonText, type ToolInput, utf8Text } from "./http-tool.ts";
 import type { ToldEnd, Tried } from "./recorded-calls.ts";
 
@@ -20,9 +21,12 @@ export function executedOutput(stdout: Buffer, stderr: Buffer, succeeded: boolea
 
 /** Every input stands in the event by its digest, and itself where it is not too long. */
 export function shownInput(input: ToolInput) {
-  const text = canonicalJson(input);
+  const canonical = canonicalJson(input);
+  const exact = exactJson(input);
+  // The RFC 8785 form, which the digest is of, has no number that a double would change.
+  const text = exact === JSON.stringify(input) ? canonical : exact;
   const isKept = Buffer.byteLength(text) <= LIMITS.recordedArgumentsBytes;
-  return { arguments_digest: contentDigest(text), arguments_json: isKept ? text : null };
+  return { arguments_digest: contentDigest(canonical), arguments_json: isKept ? text : null };
 }
 
 /** What the agent is given, for the event: a replay gives it again. */

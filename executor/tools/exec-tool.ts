@@ -7,7 +7,7 @@ import { LIMITS } from "#core/limits.ts";
 import { NOT_STARTED_EXIT_CODES } from "#core/task.ts";
 import { type ExecTool, siblingResources } from "#core/wire/tools.ts";
 import type { Launcher, LaunchPlan, SandboxEnd } from "#native/index.ts";
-import { scalarText } from "../channel/http-tool.ts";
+import { exactJson, memberText } from "../channel/exact-numbers.ts";
 import type { WayOut } from "../egress/way-out.ts";
 import { DEFAULT_ENVIRONMENT } from "../plan.ts";
 import { type CpuReading, SandboxCpu } from "../trace/sandbox-cpu.ts";
@@ -64,7 +64,7 @@ export async function runExecTool(
   const id = `${home.sandboxId}_t${number}`;
   const stdinPath = join(home.directory, `tool-${number}.json`);
   try {
-    await writeFile(stdinPath, JSON.stringify(input), { mode: 0o444 });
+    await writeFile(stdinPath, exactJson(input), { mode: 0o444 });
     const image = await parts.findImage(tool.image ?? home.image);
     signal.throwIfAborted();
     const plan: LaunchPlan = {
@@ -161,7 +161,7 @@ export function toolArguments(tool: ExecTool, input: { [member: string]: unknown
   return tool.command.map((argument) => {
     const name = /^\{(\w+)\}$/.exec(argument)?.[1];
     if (name === undefined) return argument;
-    const text = Object.hasOwn(input, name) ? scalarText(input[name]) : null;
+    const text = Object.hasOwn(input, name) ? memberText(input, name) : null;
     if (text === null || text.includes("\0")) {
       const why =
         text === null ? "is missing, which its command needs" : "holds U+0000, which no argument can";

@@ -131,3 +131,39 @@ test("an observation from outside is put beside the tool's own content", async (
   const { result } = await rpc("tools/call", { name: "text" });
   expect(result.content.map(({ text }) => text)).toEqual(["plain words", JSON.stringify({ observation })]);
 });
+
+const IDS = [
+  "7",
+  '"7"',
+  "9007199254740993",
+  "-9223372036854775808",
+  "18446744073709551615",
+  "1.0",
+  "1e2",
+  "-0",
+  '""',
+  '"\\u00e9"',
+  '"9007199254740993"',
+];
+
+test.each(IDS)("a request of id %s is answered with that id, digit for digit", async (id) => {
+  const asSent = id.startsWith('"') ? JSON.stringify(JSON.parse(id)) : id;
+  for (const rest of [
+    '"method":"ping"',
+    '"method":"tools/call","params":{"name":"text","arguments":{"id":{"id":5.0}}}',
+    '"method":"tools/call","params":{"name":"nope"}',
+    '"method":"tools/call","params":{"name":"elsewhere"}',
+    '"method":"no/such"',
+  ]) {
+    const answer = await sandbox.send("POST", "/mcp", `{"jsonrpc":"2.0","id":${id},${rest}}`);
+    expect(answer.status).toBe(200);
+    expect(answer.body.toString()).toContain(`{"jsonrpc":"2.0","id":${asSent},`);
+  }
+});
+
+test("what is no request is answered with a null id, and a request of an id that none may have too", async () => {
+  for (const id of ["null", "true", "{}", "[1]", "1e400"]) {
+    const answer = await sandbox.send("POST", "/mcp", `{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
+    expect([answer.status, answer.json.id]).toEqual([400, null]);
+  }
+});
