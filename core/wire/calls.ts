@@ -68,6 +68,12 @@ export const CallClaimsSchema = strict({
 });
 export type CallClaims = z.infer<typeof CallClaimsSchema>;
 
+/**
+ * Of an upstream's answer: three digits (RFC 9112 section 4). Above 599 it means nothing in HTTP, and some servers send it
+ * all the same; it is passed on, and counts as one of 5xx does (RFC 9110 section 15).
+ */
+export const UpstreamStatusSchema = z.number().int().min(100).max(999);
+
 export const FingerprintSchema = strict({
   /** SHA-256 of the decoded body */
   body: DigestSchema,
@@ -86,7 +92,7 @@ export const ReceiptClaimsSchema = strict({
   /** SHA-256 of the call signature's compact form */
   call: DigestSchema,
   /** HTTP status of the final answer; null where there was none */
-  status: z.number().int().min(100).max(599).nullable(),
+  status: UpstreamStatusSchema.nullable(),
   /** stable code where the call failed */
   error: z.string().max(64).nullable(),
   /** the last URL that was asked */
@@ -116,7 +122,7 @@ export const ANSWER_TYPE = "application/vnd.dsec.answer";
 export const FRAME = { head: 1, data: 2, end: 3, error: 4, receipt: 5 } as const;
 
 export const AnswerHeadSchema = strict({
-  status: z.number().int().min(100).max(599),
+  status: UpstreamStatusSchema,
   headers: z.array(z.tuple([z.string(), z.string()])),
   url: z.string(),
   redirects: z.array(z.string()),

@@ -114,6 +114,8 @@ class Tunnel extends Duplex {
     this.#socket = socket;
     this.answered.catch(() => {});
     this.ended.catch(() => {});
+    // Both tell it. Until somebody has the connection nobody else listens, and an error that nobody hears ends this process.
+    this.on("error", () => {});
     socket.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
     socket.once("close", () => this.#fail(broken("it broke off")));
     socket.on("error", (error) => this.#fail(broken(error.message, error)));

@@ -130,14 +130,14 @@ async function pass(ws: WebSocket, tunnel: OpenTunnel, ca: Tunnel["ca"]): Promis
   const socket = await connectPinned(tunnel);
   try {
     if (hop.decision.passage === "opaque") {
-      call.status = 200;
+      call.answered(200);
       say(ws, { type: "head", status: 200, headers: [] });
       await relay(ws, socket, tunnel);
       return;
     }
     const opened = await openWebSocket(socket, tunnel, ca);
     call.sentSecrets.refuseIn(opened.headers);
-    call.status = opened.status;
+    call.answered(opened.status);
     const headers = forwardedResponse(opened.headers, { decoded: false });
     say(ws, { type: "head", status: opened.status, headers });
     await relay(ws, opened.stream, tunnel);
@@ -200,15 +200,17 @@ async function openWebSocket(
     path: `${path}${query}`,
     headers: fields.flat(),
     setHost: false,
+    maxHeaderSize: LIMITS.callHeaderBytes,
     signal,
   });
+  request.maxHeadersCount = 0; // beyond a number Node would drop fields without a word; their size is bounded
   return new Promise<Opened>((resolve, reject) => {
     const answered = (response: IncomingMessage, stream: Opened["stream"]) => {
       const raw = response.rawHeaders;
       const pairs = raw.flatMap((name, i): [string, string][] =>
         i % 2 === 0 ? [[name, raw[i + 1] ?? ""]] : [],
       );
-      resolve({ status: response.statusCode ?? 502, headers: pairs, stream });
+      resolve({ status: response.statusCode!, headers: pairs, stream });
     };
     request.once("upgrade", (response, stream, first) => {
       if (first.length > 0) stream.unshift(first);

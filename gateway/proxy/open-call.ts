@@ -1,7 +1,13 @@
 import { DsecError, type ErrorCode } from "#core/errors.ts";
 import { sha256 } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import type { AnswerEnd, CallHead, Fingerprint, ReceiptClaims } from "#core/wire/calls.ts";
+import {
+  type AnswerEnd,
+  type CallHead,
+  type Fingerprint,
+  type ReceiptClaims,
+  UpstreamStatusSchema,
+} from "#core/wire/calls.ts";
 import type { GatewayPorts } from "../ports.ts";
 import type { CallSignature } from "../signing/call-signature.ts";
 import { signReceipt } from "../signing/receipt.ts";
@@ -23,8 +29,7 @@ export class OpenCall {
   readonly redirects: string[] = [];
   /** The last URL that was asked. */
   url: string;
-  /** HTTP status of the answer, once its head is there. */
-  status: number | null = null;
+  #status: number | null = null;
   /** Whether the answer came to its end. */
   complete = false;
   fingerprint: (() => Promise<Fingerprint>) | null = null;
@@ -57,6 +62,23 @@ export class OpenCall {
     this.#pinned = facts.pinned;
     this.#ports = ports;
     this.#startedAtMs = Math.floor(ports.now());
+  }
+
+  /** HTTP status of the answer, once its head is there. */
+  get status(): number | null {
+    return this.#status;
+  }
+
+  /** The head of its answer is there. @throws UPSTREAM_FAILED where the status has not three digits: that is no answer */
+  answered(status: number): void {
+    if (!UpstreamStatusSchema.safeParse(status).success) {
+      const { host } = new URL(this.url);
+      throw new DsecError(
+        "UPSTREAM_FAILED",
+        `${host}: the answer has status ${status}, which is none of HTTP`,
+      );
+    }
+    this.#status = status;
   }
 
   /** Once its answer is whole: what its receipt will say of that. */

@@ -19,7 +19,7 @@ export async function* relay(
   newHash: Upstream["hash"],
 ): AsyncGenerator<Uint8Array, Frame[]> {
   const { fingerprint: rule } = hop.decision;
-  call.status = answer.status;
+  call.answered(answer.status);
   const headers = forwardedResponse(answer.headers, { decoded: answer.decoded });
   const taking = new Fingerprinting(newHash, valuesOf(answer.headers, "content-type")[0], rule?.ignore ?? []);
   let taken: ReturnType<Fingerprinting["finish"]> | undefined;
