@@ -62,7 +62,8 @@ export class Rig implements AsyncDisposable {
       token: this.token,
       dataDirectory: join(this.directory, "data"),
       capacity: CAPACITY,
-      fetch: this.fetch,
+      // In this process, unless it is told where the gateway listens.
+      ...(options.gatewayUrl === undefined ? { fetch: this.fetch } : {}),
       log: (event) => this.logged.push(event),
       onEvent: (event) => this.events.push(event),
       ...options,

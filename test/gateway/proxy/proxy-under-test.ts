@@ -21,7 +21,13 @@ import type { PolicyRequest } from "#core/wire/policy.ts";
 import { type PinnedUpstream, pinnedUpstream, type Resolve } from "#gateway/node/pinned-fetch.ts";
 import { startGateway } from "#gateway/node/server.ts";
 import { createSecretCipher } from "#gateway/proxy/secret-cipher.ts";
-import { type Client, ExecutorClient, openTestGateway, type TestGateway } from "../gateway-under-test.ts";
+import {
+  type Client,
+  ExecutorClient,
+  ISSUER,
+  openTestGateway,
+  type TestGateway,
+} from "../gateway-under-test.ts";
 
 export const LOOPBACK = ["127.0.0.0/8", "::1"];
 export const PREV = `sha256:${"0".repeat(64)}` as const;
@@ -52,7 +58,9 @@ export async function openTestProxy(options: { ca?: string; over?: "app" | "http
   const client = await gateway.client("tasks");
   const direct = await gateway.executor();
   const running =
-    over === "http" ? await startGateway({ ports: gateway.ports, host: "127.0.0.1", port: 0 }) : null;
+    over === "http"
+      ? await startGateway({ ports: gateway.ports, host: "127.0.0.1", port: 0, upstreamAuthorities: ca })
+      : null;
   const executor =
     running === null
       ? direct
@@ -64,6 +72,8 @@ export async function openTestProxy(options: { ca?: string; over?: "app" | "http
 
   return {
     gateway,
+    /** Where its server listens, if it has one. */
+    url: running?.url ?? ISSUER,
     client,
     executor,
     names,
