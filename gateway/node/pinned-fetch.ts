@@ -139,6 +139,7 @@ function dispatch(pool: Pool, origin: string, request: UpstreamRequest): Promise
 
   return new Promise((resolve, reject) => {
     let pieces: ByteQueue | undefined;
+    let hasBody = false;
     let stop: (() => void) | undefined;
     const over = () => {
       if (stop) signal.removeEventListener("abort", stop);
@@ -173,10 +174,11 @@ function dispatch(pool: Pool, origin: string, request: UpstreamRequest): Promise
         resolve(
           decoded === null
             ? { status, headers: fields, body: queue, hasCome: () => queue.hasCome, decoded: false }
-            : { status, headers: fields, body: toldBody(decoded, request), decoded: true },
+            : { status, headers: fields, body: toldBody(decoded, request, () => hasBody), decoded: true },
         );
       },
       onResponseData(_controller, chunk) {
+        hasBody ||= chunk.length > 0;
         pieces?.push(chunk);
       },
       onResponseEnd() {
@@ -217,12 +219,20 @@ function rawFields(raw: Dispatcher.DispatchController["rawHeaders"]): [string, s
   return texts.flatMap((name, i): [string, string][] => (i % 2 === 0 ? [[name, texts[i + 1] ?? ""]] : []));
 }
 
-/** The decoded body, whose failures say what failed. */
-function toldBody(decoded: Readable, request: UpstreamRequest): AsyncIterable<Uint8Array> {
+/**
+ * The decoded body, whose failures say what failed. Of an answer without any, such as a 304, servers name the coding all the
+ * same, and no bytes are nothing to a decoder.
+ */
+function toldBody(
+  decoded: Readable,
+  request: UpstreamRequest,
+  hasBody: () => boolean,
+): AsyncIterable<Uint8Array> {
   const pieces = decoded[Symbol.asyncIterator]() as AsyncIterator<Buffer, undefined>;
   const iterator: AsyncIterator<Uint8Array, undefined> = {
     next: () =>
       pieces.next().catch((error: unknown) => {
+        if (isDecodingError(error) && !hasBody()) return { done: true, value: undefined };
         throw told(error, request);
       }),
     async return() {

@@ -53,6 +53,12 @@ const answers: Record<string, (request: IncomingMessage, response: ServerRespons
     response.setHeader("content-encoding", "gzip");
     response.end("this is plain text");
   },
+  "/nothing": (request, response) => {
+    const { searchParams } = new URL(request.url!, "http://h");
+    response.writeHead(Number(searchParams.get("status")), { "content-encoding": searchParams.get("as")! });
+    if (searchParams.has("chunks")) response.flushHeaders();
+    response.end();
+  },
   "/truncated": (_, response) => {
     response.setHeader("content-encoding", "gzip");
     response.end(CODED.gzip!.subarray(0, 40));
@@ -179,6 +185,19 @@ test.each(["/mislabelled", "/truncated"])(
     expect(answer.error).toMatchObject({ code: "RESPONSE_UNDECODABLE" });
     expect(claimsOf(answer.error!.receipt!)).toMatchObject({ error: "RESPONSE_UNDECODABLE" });
     expect(answer.end).toBeUndefined();
+  },
+);
+
+test.each(["gzip", "br", "zstd", "deflate", "gzip, br"])(
+  "no bytes are no body whatever they are labelled with, and %s no fault",
+  async (coding) => {
+    for (const way of ["status=200", "status=200&chunks", "status=204", "status=304"]) {
+      const answer = await sandbox.call(`${url}/nothing?as=${encodeURIComponent(coding)}&${way}`);
+      expect(answer.error, way).toBeUndefined();
+      expect(answer.head!.status).toBe(Number(way.slice("status=".length, "status=200".length)));
+      expect(answer.body.length).toBe(0);
+      expect(answer.end!.fingerprint!.body).toBe(digest(""));
+    }
   },
 );
 
