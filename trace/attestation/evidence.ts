@@ -1,6 +1,7 @@
 import { DsecError } from "#core/errors.ts";
 import { canonicalJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
+import { faultText, readAs } from "#core/schema-faults.ts";
 import { type Evidence, EvidenceSchema, TYP } from "#core/wire/attestations.ts";
 import type { PublicKey } from "#core/wire/executors.ts";
 import { readJws, readObject, type Sign, signJws } from "./jws.ts";
@@ -49,14 +50,13 @@ export async function verifyEvidence(
   if (!(await key.verify(token.signed, token.signature))) {
     throw new DsecError("EVIDENCE_INVALID", `evidence of ${kid}: the executor's key did not sign it`);
   }
-  const parsed = EvidenceSchema.safeParse(readObject(token.payload, "evidence", "EVIDENCE_INVALID"));
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]!;
-    throw new DsecError("EVIDENCE_INVALID", `evidence of ${kid}: ${issue.path.join(".")}: ${issue.message}`, {
-      details: { issues: parsed.error.issues.slice(0, 20) },
+  const read = readAs(EvidenceSchema, readObject(token.payload, "evidence", "EVIDENCE_INVALID"));
+  if (!read.ok) {
+    throw new DsecError("EVIDENCE_INVALID", `evidence of ${kid}: ${faultText(read.faults[0])}`, {
+      details: { issues: read.faults.slice(0, 20) },
     });
   }
-  return { evidence: parsed.data, kid };
+  return { evidence: read.value, kid };
 }
 
 /** The key that an executor enrolled with. EVIDENCE_INVALID where nothing it signs could be believed. */

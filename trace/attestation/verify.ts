@@ -1,5 +1,6 @@
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
+import { readAs } from "#core/schema-faults.ts";
 import { type AttestationClaims, AttestationClaimsSchema, TYP } from "#core/wire/attestations.ts";
 import { type CompactJws, readJws, readObject } from "./jws.ts";
 import { type KeySet, readJwks, type VerificationKey } from "./keys.ts";
@@ -76,12 +77,10 @@ async function findKey(source: KeySource, kid: string): Promise<VerificationKey>
 }
 
 function readClaims(payload: Uint8Array): AttestationClaims {
-  const parsed = AttestationClaimsSchema.safeParse(readObject(payload, "attestation", "ATTESTATION_INVALID"));
-  if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0]!;
-  throw invalid(`claim ${issue.path.join(".") || "set"}: ${issue.message}`, {
-    issues: parsed.error.issues.slice(0, 20),
-  });
+  const read = readAs(AttestationClaimsSchema, readObject(payload, "attestation", "ATTESTATION_INVALID"));
+  if (read.ok) return read.value;
+  const [{ path, message }] = read.faults;
+  throw invalid(`claim ${path || "set"}: ${message}`, { issues: read.faults.slice(0, 20) });
 }
 
 /** RFC 7519 section 4.1: `exp` is the first moment at which it no longer holds, `nbf` the first at which it does. */
