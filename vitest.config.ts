@@ -58,7 +58,7 @@ export default defineConfig({
       {
         plugins: [
           cloudflareTest(({ inject }) => {
-            const { postgresUrl, signingKeys, secretsKey, adminKey, upstreamPort } =
+            const { postgresUrl, signingKeys, secretsKey, adminKey, ...upstreams } =
               inject<EdgeFixture>("edge");
             // wrangler.toml names no database: a deployment's is its own.
             process.env.CLOUDFLARE_HYPERDRIVE_LOCAL_CONNECTION_STRING_HYPERDRIVE = postgresUrl;
@@ -68,7 +68,9 @@ export default defineConfig({
                 bindings: {
                   SIGNING_KEYS: signingKeys,
                   SECRETS_KEY: secretsKey,
-                  UPSTREAM_PORT: upstreamPort,
+                  UPSTREAM_PORT: upstreams.upstreamPort,
+                  HOSTILE_PORT: upstreams.hostilePort,
+                  HOSTILE_ANSWERS: upstreams.hostileAnswers,
                   ADMIN_KEY: adminKey,
                   ISSUER: "https://dsec.example",
                   ROOMS: "2",

@@ -4,15 +4,17 @@
  * is pinned here; everything else holds as on Node.
  */
 import { env, SELF } from "cloudflare:test";
-import { createLocalJWKSet, type JSONWebKeySet, jwtVerify, SignJWT } from "jose";
+import { createLocalJWKSet, decodeJwt, type JSONWebKeySet, jwtVerify, SignJWT } from "jose";
 import { beforeAll, expect, test } from "vitest";
 import { sha256 } from "#core/json.ts";
 import {
   type AnswerEnd,
   type AnswerError,
   type AnswerHead,
+  AnswerHeadSchema,
   type AnswerReceipt,
   FRAME,
+  ReceiptClaimsSchema,
 } from "#core/wire/calls.ts";
 import type { PublicKey } from "#core/wire/executors.ts";
 import type { Lease } from "#core/wire/leases.ts";
@@ -20,7 +22,10 @@ import type { PolicyRequest } from "#core/wire/policy.ts";
 import type { Task } from "#core/wire/tasks.ts";
 import { signEnrolment } from "#trace/attestation/enrolment.ts";
 
-const { ADMIN_KEY, ISSUER, UPSTREAM_PORT } = env as unknown as Record<string, string>;
+const { ADMIN_KEY, ISSUER, UPSTREAM_PORT, HOSTILE_PORT, HOSTILE_ANSWERS } = env as unknown as Record<
+  string,
+  string
+>;
 const PORT = Number(UPSTREAM_PORT);
 const URL_ = `http://localhost:${PORT}`;
 const CAPACITY = {
@@ -37,7 +42,7 @@ const IMAGE = "calls:1";
 const RULE = { host: "localhost", port: PORT, plain_http: true };
 
 let token: string;
-let executorToken: string;
+let executorToken: () => Promise<string>;
 
 async function ok<T>(authorization: string, method: string, path: string, body?: unknown): Promise<T> {
   const response = await SELF.fetch(`${ISSUER}${path}`, {
@@ -69,14 +74,16 @@ beforeAll(async () => {
     "/v1/executors/enrol",
     request,
   );
-  const nowS = Math.floor(Date.now() / 1000);
-  executorToken = await new SignJWT({})
-    .setProtectedHeader({ alg: "EdDSA", typ: "dsec-executor+jwt" })
-    .setIssuer(executor_id)
-    .setAudience(ISSUER!)
-    .setIssuedAt(nowS)
-    .setExpirationTime(nowS + 60)
-    .sign(pair.privateKey);
+  executorToken = async () => {
+    const nowS = Math.floor(Date.now() / 1000);
+    return new SignJWT({})
+      .setProtectedHeader({ alg: "EdDSA", typ: "dsec-executor+jwt" })
+      .setIssuer(executor_id)
+      .setAudience(ISSUER!)
+      .setIssuedAt(nowS)
+      .setExpirationTime(nowS + 60)
+      .sign(pair.privateKey);
+  };
   const key = await ok<{ secret: string }>(ADMIN_KEY!, "POST", "/v1/keys", {
     name: "calls",
     scopes: ["tasks"],
@@ -92,7 +99,7 @@ async function lease(policy: PolicyRequest): Promise<Lease> {
     resources: { cpu_cores: 0.1, memory_mb: 4 },
   });
   const body = { free: CAPACITY, max_leases: 1, wait_ms: 5_000 };
-  const { leases } = await ok<{ leases: Lease[] }>(executorToken, "POST", "/v1/leases", body);
+  const { leases } = await ok<{ leases: Lease[] }>(await executorToken(), "POST", "/v1/leases", body);
   expect(leases[0]?.task_id).toBe(task.id);
   return leases[0]!;
 }
@@ -125,7 +132,7 @@ async function call(
   packed.set(body, 4 + head.length);
   const response = await SELF.fetch(`${ISSUER}/v1/leases/${held.lease_id}/proxy?fence=${held.fence}`, {
     method: "POST",
-    headers: { authorization: `Bearer ${executorToken}` },
+    headers: { authorization: `Bearer ${await executorToken()}` },
     body: packed,
   });
   const bytes = new Uint8Array(await response.arrayBuffer());
@@ -231,4 +238,35 @@ test("a secret is sealed, injected and not shown in workerd as well", async () =
   const answer = await call(held, `${URL_}/`);
   expect(answer).toMatchObject({ head: { headers: expect.arrayContaining([["x-authorized", "true"]]) } });
   expect(JSON.stringify(answer)).not.toContain("edge-secret-1");
+});
+
+test("whatever an upstream answers, its call ends by a code or is passed on, with a receipt that says the same", async () => {
+  const held = await lease({ rules: [{ ...RULE, port: Number(HOSTILE_PORT) }] });
+  const hold = { lease_id: held.lease_id, fence: held.fence };
+  const answers = (JSON.parse(HOSTILE_ANSWERS!) as string[]).entries();
+  const passedOn: string[] = [];
+  const askEach = async () => {
+    for (const [number, what] of answers) {
+      if (number % 20 === 0) await ok(await executorToken(), "POST", "/v1/leases/renew", { leases: [hold] });
+      const answer = await call(held, `http://localhost:${HOSTILE_PORT}/${number}`, { timeoutMs: 5_000 });
+      const told = `${what}: ${JSON.stringify(answer)}`;
+      if ("refused" in answer) throw new Error(told);
+      const { head, end, error } = answer;
+      if (head !== undefined) expect(AnswerHeadSchema.safeParse(head).error, told).toBeUndefined();
+      const receipt = answer.receipt?.receipt ?? error?.receipt;
+      expect(receipt, told).toEqual(expect.any(String));
+      const claims = ReceiptClaimsSchema.parse(decodeJwt(receipt!));
+      if (end === undefined) {
+        expect(error!.code, told).not.toBe("INTERNAL");
+        expect(claims, told).toMatchObject({ error: error!.code });
+      } else {
+        const { fingerprint } = end;
+        expect(claims, told).toMatchObject({ error: null, status: head!.status, fingerprint });
+        passedOn.push(what);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, askEach));
+  const passed = ["status 200", "status 599", "status 600", "status 999", "300 header fields"];
+  expect(passedOn).toEqual(expect.arrayContaining(passed));
 });

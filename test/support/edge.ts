@@ -7,6 +7,7 @@ import { gzipSync } from "node:zlib";
 import { exportJWK, generateKeyPair } from "jose";
 import type { TestProject } from "vitest/node";
 import { mintKey } from "#gateway/auth.ts";
+import { knownAnswers, serveHostile } from "./hostile-upstream.ts";
 import { startPostgres } from "./postgres.ts";
 
 export type EdgeFixture = {
@@ -16,6 +17,9 @@ export type EdgeFixture = {
   adminKey: string;
   /** Of a server on localhost that tool calls of the tests go to. */
   upstreamPort: string;
+  /** Of one that answers `/N` with the N-th of known answers, and JSON of what these are. */
+  hostilePort: string;
+  hostileAnswers: string;
 };
 
 declare module "vitest" {
@@ -28,6 +32,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   execFileSync("sh", ["gateway/edge/reference-files.sh"]);
   const server = await startPostgres();
   const upstream = await startUpstream();
+  const answers = knownAnswers();
+  const hostile = await serveHostile(answers, null, "localhost");
   const privateJwk = async (alg: string) =>
     exportJWK((await generateKeyPair(alg, { extractable: true })).privateKey);
   project.provide("edge", {
@@ -37,10 +43,13 @@ export default async function setup(project: TestProject): Promise<() => Promise
     secretsKey: randomBytes(32).toString("base64url"),
     adminKey: (await mintKey()).secret,
     upstreamPort: String((upstream.address() as AddressInfo).port),
+    hostilePort: String(hostile.port),
+    hostileAnswers: JSON.stringify(answers.map(({ what }) => what)),
   });
   return async () => {
     upstream.closeAllConnections();
     upstream.close();
+    await hostile.close();
     await server.stop();
   };
 }

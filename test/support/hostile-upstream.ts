@@ -14,6 +14,7 @@ export type HostileUpstream = { port: number; close(): Promise<void> };
 export async function serveHostile(
   answers: readonly HostileAnswer[],
   tls: { key: string; cert: string } | null,
+  host = "127.0.0.1",
 ): Promise<HostileUpstream> {
   const sockets = new Set<Socket>();
   const serve = (socket: Socket) => {
@@ -34,7 +35,7 @@ export async function serveHostile(
     });
   };
   const server: Server = tls === null ? createServer(serve) : createTlsServer(tls, serve);
-  server.listen(0, "127.0.0.1");
+  server.listen(0, host);
   await once(server, "listening");
   return {
     port: (server.address() as AddressInfo).port,
