@@ -30,7 +30,8 @@ export function isFinal(state: TaskState): boolean {
  * `signaled` a signal, `timed_out` is what the launcher's deadline did, `oom_killed` is what the cgroup's event
  * counter says, `command_not_executable` means that the file is there but could not be started, `disk_full` what the launcher saw of the writable layer, and `output_too_large` means that the
  * command ended but its declared outputs pass the bounds, so none is kept. `launch_failed` and `executor_lost`
- * are faults of ours: the command never gave a result.
+ * are faults of ours: the command never gave a result. `record_failed` is one as well, after the command had ended: what
+ * was recorded of it could not be kept, or the gateway refused it.
  */
 export const END_REASONS = [
   "exited",
@@ -44,6 +45,7 @@ export const END_REASONS = [
   "output_too_large",
   "launch_failed",
   "executor_lost",
+  "record_failed",
 ] as const;
 export type EndReason = (typeof END_REASONS)[number];
 
@@ -62,8 +64,9 @@ export type Outcome = {
 };
 
 /**
- * Only faults of ours are retried. A command that ran and failed, was killed, or ran out of time or memory has
- * given its result; running it again would change what is being measured.
+ * Only faults of ours are retried, and only where the command had not ended. One that ran and failed, was killed, or ran
+ * out of time or memory has given its result; running it again would change what is being measured, and do again what it
+ * did to the world.
  */
 export function isRetriable(reason: EndReason): boolean {
   return reason === "launch_failed" || reason === "executor_lost";
@@ -76,6 +79,8 @@ export function stateAfter(outcome: Outcome, attemptsLeft: number): TaskState {
       return outcome.exit_code === 0 ? "succeeded" : "failed";
     case "cancelled":
       return "cancelled";
+    case "record_failed":
+      return "dead";
     case "launch_failed":
     case "executor_lost":
       return attemptsLeft > 0 ? "queued" : "dead";
@@ -93,6 +98,7 @@ export function retryBackoffMs(attempt: number, baseMs: number, maxMs: number): 
 export function processExitCode(outcome: Outcome): number {
   // A command that exited 0 while its outputs were dropped has not succeeded.
   if (outcome.reason === "output_too_large" && outcome.exit_code === 0) return 125;
+  if (outcome.reason === "record_failed") return 125; // nobody vouches for how it ended
   if (outcome.exit_code !== null) return outcome.exit_code;
   switch (outcome.reason) {
     case "timed_out":

@@ -74,9 +74,15 @@ export class AttemptFolder {
     renameSync(temporary, join(this.path, "finish.json"));
   }
 
-  /** The finish, or null where the attempt had not ended or its file is not whole. */
-  async readFinish(): Promise<Finish | null> {
-    return this.#read("finish.json", FinishSchema);
+  /** Null where the attempt had not ended, `unreadable` where it had and nobody can say how. */
+  async readFinish(): Promise<Finish | "unreadable" | null> {
+    const path = join(this.path, "finish.json");
+    if (!existsSync(path)) return null;
+    try {
+      return FinishSchema.parse(JSON.parse(await readFile(path, "utf8")));
+    } catch {
+      return "unreadable";
+    }
   }
 
   /** The lease that the attempt ran under; null where this is no attempt's folder. */
@@ -91,13 +97,5 @@ export class AttemptFolder {
     // Large files take longer to remove, and only outputs are large.
     if (existsSync(leaving.outputs)) await rm(leaving.outputs, { recursive: true, force: true });
     rmSync(leaving.path, { recursive: true, force: true });
-  }
-
-  async #read<Schema extends z.ZodType>(name: string, schema: Schema): Promise<z.output<Schema> | null> {
-    try {
-      return schema.parse(JSON.parse(await readFile(join(this.path, name), "utf8")));
-    } catch {
-      return null;
-    }
   }
 }

@@ -1,4 +1,5 @@
 import { openAsBlob } from "node:fs";
+import { basename } from "node:path";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import type { Hold } from "#core/wire/leases.ts";
@@ -6,7 +7,8 @@ import type { AttemptFolder, Finish } from "./attempt-folder.ts";
 import { outputFile } from "./collect.ts";
 import { wireText } from "./evidence.ts";
 import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
-import { untilAnswered } from "./retry.ts";
+import { type CommandEnd, commandEnd } from "./outcome.ts";
+import { pause, untilAnswered } from "./retry.ts";
 import type { KeptTrace } from "./trace/collector.ts";
 
 const PARALLEL_UPLOADS = 16;
@@ -22,8 +24,8 @@ type Options = {
 
 /**
  * Brings a finished attempt to the gateway, through outages of any length: uploads what it left, then completes the
- * lease. `lost` where the gateway answers that the lease is held no more; then nothing of it was taken. A result
- * that the gateway refuses for what it is fails the attempt with the refusal as its message.
+ * lease. `lost` where the gateway answers that the lease is held no more; then nothing of it was taken. Where the gateway
+ * refuses the result for what it is, the attempt ends with the refusal as its message, and its command is not run again.
  * @param options.flushed resolves once the live output is with the gateway, which takes none after the completion
  */
 export async function deliver(
@@ -35,22 +37,34 @@ export async function deliver(
   const { hold, complete } = finish;
   try {
     await Promise.all([upload(finish, folder, options), options.flushed]);
-    await untilAnswered(() => client.complete(hold.lease_id, complete, signal), { signal, onFailure });
+    const call = () => client.complete(hold.lease_id, complete, signal).catch(rejectedUnlessOpen);
+    while ((await untilAnswered(call, { signal, onFailure })) === "open") await pause(OPEN_CALLS_MS, signal);
     return "delivered";
   } catch (error) {
     if (isLeaseLost(error)) return "lost";
     if (!(error instanceof DsecError) || signal.aborted) throw error;
     onFailure(error);
-    const message = wireText(`the gateway refused the result: ${error.code}: ${error.message}`);
-    await failLease(hold, { message, evidence: null }, options);
+    const refused = `the gateway refused the result of ${hold.lease_id}`;
+    const message = wireText(`${error.code}: ${refused}: ${error.message}`);
+    await failLease(hold, { message, evidence: null, ended: commandEnd(complete.result.outcome) }, options);
     return "lost";
   }
+}
+
+/** How soon a result is sent again that waits for the receipts of its calls. */
+const OPEN_CALLS_MS = 1_000;
+
+/** A call whose receipt could not be kept is open until its time has passed, and is no part of the record from then on. */
+function rejectedUnlessOpen(error: unknown): "open" {
+  if (error instanceof DsecError && typeof error.details?.open === "number") return "open";
+  throw error;
 }
 
 /** What is said of a fault: evidence where there is any, and the trace that it names. */
 export type Failure = {
   message: string;
   evidence: string | null;
+  ended: CommandEnd | null;
   trace?: KeptTrace | null;
 };
 
@@ -59,12 +73,12 @@ export async function failLease(hold: Hold, failure: Failure, options: Options):
   const { client, signal, onFailure } = options;
   const { trace } = failure;
   const fail = async (evidence: string | null) => {
-    const request = { fence: hold.fence, message: failure.message, evidence };
+    const request = { fence: hold.fence, message: failure.message, evidence, ended: failure.ended };
     await untilAnswered(() => client.fail(hold.lease_id, request, signal), { signal, onFailure });
   };
   try {
     if (trace) {
-      const content = await openAsBlob(trace.path);
+      const content = await contentOf(trace.path);
       await untilAnswered(() => client.putBlob(hold, trace.digest, content, signal), { signal, onFailure });
     }
     await fail(failure.evidence);
@@ -83,11 +97,19 @@ async function upload(finish: Finish, folder: AttemptFolder, options: Options): 
   const worker = async () => {
     for (let next = files.pop(); next !== undefined; next = files.pop()) {
       const [digest, path] = next;
-      const content = await openAsBlob(path);
+      const content = await contentOf(path);
       await untilAnswered(() => client.putBlob(finish.hold, digest, content, signal), { signal, onFailure });
     }
   };
   await Promise.all(Array.from({ length: Math.min(PARALLEL_UPLOADS, files.length) }, worker));
+}
+
+async function contentOf(path: string): Promise<Blob> {
+  try {
+    return await openAsBlob(path);
+  } catch (cause) {
+    throw new Error(`${basename(path)} cannot be read any more`, { cause });
+  }
 }
 
 /** Where each content of the result lies. No bytes have no file and need no upload. */

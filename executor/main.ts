@@ -330,7 +330,8 @@ class RunningExecutor implements Executor {
   async #fail(hold: Hold, reason: string): Promise<void> {
     const message = wireText(reason);
     this.#made.options.log({ level: "error", message });
-    await failLease(hold, { message, evidence: null }, { ...this.#parts, signal: this.#closing.signal });
+    const failure = { message, evidence: null, ended: null };
+    await failLease(hold, failure, { ...this.#parts, signal: this.#closing.signal });
   }
 
   /** What is not to be cut off by a drain. */

@@ -1,5 +1,6 @@
 import { constants } from "node:os";
-import { NOT_STARTED_EXIT_CODES, type Outcome } from "#core/task.ts";
+import { isRetriable, NOT_STARTED_EXIT_CODES, type Outcome } from "#core/task.ts";
+import type { FailRequest } from "#core/wire/leases.ts";
 import type { SandboxEnd } from "#native/index.ts";
 
 /**
@@ -34,6 +35,17 @@ export function outcomeOf(end: SandboxEnd): Outcome {
 
 export function launchFailed(message: string): Outcome {
   return { reason: "launch_failed", exit_code: null, signal: null, message };
+}
+
+/** How a command ended by itself. Null where it did not: then it may be run again. */
+export function commandEnd({ reason, exit_code, signal }: Outcome): CommandEnd | null {
+  return reason === "cancelled" || isRetriable(reason) ? null : { exit_code, signal };
+}
+export type CommandEnd = NonNullable<FailRequest["ended"]>;
+
+/** Of a command that ended, and of which no more can be said. */
+export function recordFailed({ exit_code, signal }: CommandEnd, message: string): Outcome {
+  return { reason: "record_failed", exit_code, signal, message };
 }
 
 /** `SIGKILL` for 9. Real-time signals are counted from glibc's SIGRTMIN, which is 34 (signal(7)). */

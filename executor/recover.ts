@@ -5,6 +5,7 @@ import { deliver, failLease } from "./deliver.ts";
 import { wireText } from "./evidence.ts";
 import { type GatewayClient, isLeaseLost } from "./gateway-client.ts";
 import type { Leases } from "./leases.ts";
+import { commandEnd } from "./outcome.ts";
 import { renewals } from "./renew.ts";
 import { untilAnswered } from "./retry.ts";
 import type { Collector } from "./trace/collector.ts";
@@ -89,6 +90,11 @@ async function recoverAttempt(
 ): Promise<void> {
   const { client, signal } = options;
   const finish = await folder.readFinish();
+  if (finish === "unreadable") {
+    const message = `INTERNAL: what ${hold.lease_id} left when its command had ended cannot be read`;
+    await failLease(hold, { message, evidence: null, ended: { exit_code: null, signal: null } }, options);
+    return;
+  }
   if (finish !== null) {
     try {
       await deliver(finish, folder, { ...options, flushed: Promise.resolve() });
@@ -96,8 +102,10 @@ async function recoverAttempt(
       if (signal.aborted || error instanceof DsecError) throw error;
       // A file of it was removed meanwhile, as old traces are: no later life will find it either.
       options.onFailure(error);
-      const message = wireText(`what the attempt left cannot be read: ${(error as Error).message}`);
-      await failLease(hold, { message, evidence: null }, options);
+      const why = (error as Error).message;
+      const message = wireText(`INTERNAL: what ${hold.lease_id} left cannot be read: ${why}`);
+      const ended = commandEnd(finish.complete.result.outcome);
+      await failLease(hold, { message, evidence: null, ended }, options);
     }
     return;
   }
@@ -111,5 +119,5 @@ async function recoverAttempt(
     });
   }
   const message = "the executor ended while the attempt ran";
-  await failLease(hold, { message, evidence: null }, options);
+  await failLease(hold, { message, evidence: null, ended: null }, options);
 }

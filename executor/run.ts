@@ -1,3 +1,4 @@
+import { z } from "zod";
 import { DsecError } from "#core/errors.ts";
 import { type Digest, isDigest } from "#core/ids.ts";
 import type { Outcome } from "#core/task.ts";
@@ -13,7 +14,7 @@ import type { Identity } from "./identity.ts";
 import type { ImageStore } from "./images/store.ts";
 import { type HeldLease, type Leases, stopOf } from "./leases.ts";
 import type { LiveEvents } from "./live-events.ts";
-import { launchFailed } from "./outcome.ts";
+import { commandEnd, launchFailed, recordFailed } from "./outcome.ts";
 import type { Place } from "./place.ts";
 import type { Places } from "./places.ts";
 import { untilAnswered } from "./retry.ts";
@@ -55,11 +56,12 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
     tell({ type: "running" });
   };
   let destroyed: Promise<void> = Promise.resolve();
-  let channel: ChannelRecord | null = null;
+  let known: Known = { channel: null, ended: null };
   try {
     place = await parts.places.take(hold);
     const ended = await endOf(held, place, onRunning, parts);
-    ({ channel } = ended);
+    const { lived, channel, result } = ended;
+    known = { channel, ended: lived && { lived, outcome: result.outcome } };
     destroyed = ended.destroyed.finally(freed);
     destroyed.catch(parts.onFailure);
     if (stopOf(held) === "lost") throw held.stopped.signal.reason;
@@ -72,8 +74,8 @@ export async function runAttempt(held: HeldLease, parts: RunParts, freed: () => 
     tell({ type: await deliver(finish, place.folder, { ...parts, signal: parts.closing, flushed }) });
     await place.remove();
   } catch (error) {
-    const [fault, passed] = error instanceof Interrupted ? [error.cause, error.channel] : [error, channel];
-    if (await giveUp(held, fault, passed, parts, tell)) await place?.remove();
+    const [fault, left] = error instanceof Interrupted ? [error.cause, error] : [error, known];
+    if (await giveUp(held, fault, left, parts, tell)) await place?.remove();
   } finally {
     // Of one that stays for the next life too.
     await place?.door.close();
@@ -88,8 +90,11 @@ type Told =
   | { type: "ended"; outcome: Outcome }
   | { type: "failed"; message: string };
 
+/** What is known of an attempt that comes to no result. */
+type Known = Pick<Interrupted, "channel" | "ended">;
+
 /** How an attempt ended, with or without a sandbox. */
-type Ended = {
+type Finished = {
   imageDigest: Digest;
   lived: Lived | null;
   channel: ChannelRecord | null;
@@ -97,7 +102,12 @@ type Ended = {
   destroyed: Promise<void>;
 };
 
-async function endOf(held: HeldLease, place: Place, onRunning: () => void, parts: RunParts): Promise<Ended> {
+async function endOf(
+  held: HeldLease,
+  place: Place,
+  onRunning: () => void,
+  parts: RunParts,
+): Promise<Finished> {
   const image = await findImage(held.lease.spec.image, parts);
   try {
     const { lived, channel, destroyed, ...result } = await runInSandbox(
@@ -130,7 +140,7 @@ async function findImage(
   return { digest, lower: { kind: "erofs", path } };
 }
 
-async function signFinish(held: HeldLease, ended: Ended, parts: RunParts): Promise<Finish> {
+async function signFinish(held: HeldLease, ended: Finished, parts: RunParts): Promise<Finish> {
   const { lease, hold } = held;
   const sign = async (result: Result): Promise<Finish> => {
     const { imageDigest, lived, channel } = ended;
@@ -153,7 +163,7 @@ async function signFinish(held: HeldLease, ended: Ended, parts: RunParts): Promi
 async function giveUp(
   held: HeldLease,
   error: unknown,
-  channel: ChannelRecord | null,
+  known: Known,
   parts: RunParts,
   tell: (event: Told) => void,
 ): Promise<boolean> {
@@ -168,9 +178,12 @@ async function giveUp(
       tell({ type: "released" });
     } else {
       if (signal.aborted) return false;
-      const message = describeFailure(error);
-      const evidence = await failureEvidence(held, message, channel, parts);
-      await failLease(hold, { message, evidence, trace: channel?.trace ?? null }, { ...parts, signal });
+      const message = describeFailure(error, held);
+      const ended = known.ended && commandEnd(known.ended.outcome);
+      const outcome = ended === null ? launchFailed(message) : recordFailed(ended, message);
+      const evidence = await failureEvidence(held, outcome, known, parts);
+      const trace = known.channel?.trace ?? null;
+      await failLease(hold, { message, evidence, ended, trace }, { ...parts, signal });
       tell({ type: "failed", message });
     }
   } catch (failure) {
@@ -185,8 +198,8 @@ async function giveUp(
 /** Evidence that a fault of ours ended the attempt; null where not even the image is known. */
 async function failureEvidence(
   held: HeldLease,
-  message: string,
-  channel: ChannelRecord | null,
+  outcome: Outcome,
+  { channel, ended }: Known,
   parts: RunParts,
 ): Promise<string | null> {
   const { lease } = held;
@@ -198,9 +211,9 @@ async function failureEvidence(
     ...parts,
     lease,
     imageDigest,
-    lived: null,
+    lived: ended?.lived ?? null,
     channel,
-    result: emptyResult(launchFailed(message)),
+    result: emptyResult(outcome),
   };
   return signEvidence(buildEvidence(facts), parts.identity.sign);
 }
@@ -209,7 +222,13 @@ export function emptyResult(outcome: Outcome): Result {
   return { outcome, outputs: [], stdout: EMPTY_STREAM, stderr: EMPTY_STREAM };
 }
 
-function describeFailure(error: unknown): string {
+function describeFailure(error: unknown, { hold, lease }: HeldLease): string {
   if (error instanceof DsecError) return wireText(`${error.code}: ${error.message}`);
-  return wireText(error instanceof Error ? error.message : String(error));
+  const attempt = `${hold.lease_id} of ${lease.task_id}`;
+  // Its message is JSON, of members that nobody outside knows.
+  if (error instanceof z.ZodError) {
+    const member = error.issues[0]?.path.join(".") ?? "";
+    return `INTERNAL: ${attempt}: what was recorded is not of its own form${member && ` (${member})`}`;
+  }
+  return wireText(`INTERNAL: ${attempt}: ${error instanceof Error ? error.message : String(error)}`);
 }

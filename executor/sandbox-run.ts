@@ -57,20 +57,28 @@ export type Ran = {
   destroyed: Promise<void>;
 };
 
-/** A fault of ours ended a sandbox, and this is what had passed through its channel until then. */
-export class Interrupted extends Error {
-  readonly channel: ChannelRecord;
+/** A command that came to its own end, which a fault of ours that follows does not undo. */
+export type Ended = { lived: Lived; outcome: Outcome };
 
-  constructor(cause: unknown, channel: ChannelRecord) {
+/** A fault of ours ended an attempt that had a sandbox, and this is what is known of it. */
+export class Interrupted extends Error {
+  /** What had passed through its channel until then; null where that cannot be told. */
+  readonly channel: ChannelRecord | null;
+  /** Null where the fault kept the command from its end. */
+  readonly ended: Ended | null;
+
+  constructor(cause: unknown, channel: ChannelRecord | null, ended: Ended | null) {
     super("a fault of the executor's ended the sandbox", { cause });
     this.channel = channel;
+    this.ended = ended;
   }
 }
 
 /**
  * Runs the command of a lease in a sandbox: inputs, plan, launch, output as it comes, the end, the files it left.
- * Rejects, with nothing left behind, where a fault of ours kept the command from its end (`Interrupted` where it had a
- * channel), and with the `Stop` where the attempt was stopped before there was a sandbox.
+ * Rejects, with nothing left behind, where a fault of ours kept the command from its end or what is known of it from
+ * being kept (`Interrupted` where it had a channel), and with the `Stop` where the attempt was stopped before there was a
+ * sandbox.
  * @param replay answers the command's calls in place of the world
  * @param onRunning called once the command runs, before anything that it puts out is sent
  */
@@ -87,6 +95,7 @@ export async function runInSandbox(
   const inputs: Digest[] = [];
   let channel: Channel | null = null;
   let egress: Egress | null = null;
+  let ended: Ended | null = null;
   let unfollow = () => {};
   const acquireInputs = async () => {
     const paths: string[] = [];
@@ -126,7 +135,10 @@ export async function runInSandbox(
     });
     const sandbox = await parts.launcher.launch(doors.egress.agent.plan(plan));
     onRunning();
-    const ran = await followSandbox(sandbox, doors, held, folder, parts.live);
+    const onEnded = (end: Ended) => {
+      ended = end;
+    };
+    const ran = await followSandbox(sandbox, doors, held, folder, parts.live, onEnded);
     await doors.egress.agent.close();
     return { ...ran, channel: await closed(channel!, ran.destroyed, parts.closing) };
   } catch (error) {
@@ -140,7 +152,7 @@ export async function runInSandbox(
     // Calls were perhaps made: the attempt's evidence must name them, however it ended.
     await (egress as Egress | null)?.agent.close();
     const record = await (channel as Channel).close(parts.closing).catch(() => null);
-    throw record === null ? error : new Interrupted(error, record);
+    throw record === null && ended === null ? error : new Interrupted(error, record, ended);
   } finally {
     // Whoever goes on from an attempt that is given back is to know all that it was answered.
     if (stopOf(held) === "released" && channel !== null && lease.spec.fast_forward)
@@ -172,6 +184,7 @@ async function followSandbox(
   held: HeldLease,
   folder: AttemptFolder,
   live: SandboxParts["live"],
+  onEnded: (end: Ended) => void,
 ): Promise<Omit<Ran, "channel">> {
   const { signal } = held.stopped;
   const kill = () => sandbox.kill();
@@ -196,13 +209,14 @@ async function followSandbox(
     const [stdout, stderr, end] = await Promise.all([stdoutCaptured, stderrCaptured, sandbox.ended, serving]);
     const stop = stopOf(held);
     if (stop === "lost" || stop === "released") throw stop;
-    channel.log.checkRecorded();
     channel.checkFollows(end.reason === "exited" || end.reason === "signaled");
+    const lived = { observation: sandbox.observation, launchUs: sandbox.launchUs, end };
+    const ended = outcomeOf(end);
+    if (end.reason !== "killed") onEnded({ lived, outcome: ended });
+    channel.log.checkRecorded();
     if (end.reason === "killed" && stop !== "cancelled") {
       throw new DsecError("LAUNCHER_LOST", `sandbox ${sandbox.id} was killed, and not by its executor`);
     }
-    const lived = { observation: sandbox.observation, launchUs: sandbox.launchUs, end };
-    const ended = outcomeOf(end);
     await record.ended(end, ended);
     const { outputs, outcome } = await collect(sandbox, held, folder, ended);
     const destroyed = sandbox.destroy();

@@ -11,7 +11,7 @@ import {
   TimeSchema,
   text,
 } from "./common.ts";
-import { ResultSchema, TaskSpecSchema } from "./tasks.ts";
+import { OutcomeSchema, ResultSchema, TaskSpecSchema } from "./tasks.ts";
 
 export const AcquireRequestSchema = strict({
   free: ResourcesSchema,
@@ -114,6 +114,8 @@ export const FailRequestSchema = strict({
   fence: FenceSchema,
   message: text(LIMITS.errorTextChars),
   evidence: z.string().max(LIMITS.evidenceBytes).nullable(),
+  /** How the command had ended, where only what was recorded of it failed: it is never run again. */
+  ended: OutcomeSchema.pick({ exit_code: true, signal: true }).nullable().default(null),
 });
 export type FailRequest = z.infer<typeof FailRequestSchema>;
 

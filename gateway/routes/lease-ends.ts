@@ -3,10 +3,12 @@ import { OpenAPIHono, z } from "@hono/zod-openapi";
 import { DsecError } from "#core/errors.ts";
 import type { Digest, LeaseId } from "#core/ids.ts";
 import { LIMITS } from "#core/limits.ts";
+import type { Outcome } from "#core/task.ts";
 import { DigestSchema, LeaseIdSchema } from "#core/wire/common.ts";
 import {
   BlobQuerySchema,
   CompleteRequestSchema,
+  type FailRequest,
   FailRequestSchema,
   type Hold,
   ReleaseRequestSchema,
@@ -17,7 +19,7 @@ import { serve } from "../openapi-route.ts";
 import type { HeldLease } from "../ports.ts";
 import { contentSize, json, noContent } from "../reply.ts";
 import { rawBody } from "../request.ts";
-import { issueAttestation } from "../signing/issue.ts";
+import { issueAttestation, type Reported } from "../signing/issue.ts";
 
 export const LeaseParams = z.strictObject({ id: LeaseIdSchema });
 const BlobParams = LeaseParams.extend({ digest: DigestSchema });
@@ -83,7 +85,8 @@ export function leaseEndRoutes(gateway: Gateway): OpenAPIHono<Env> {
       path: "/v1/leases/{id}/fail",
       tag,
       summary: "Report an attempt that a fault of the system ended",
-      description: "The task is queued again while it has retries left, else it is dead.",
+      description:
+        "The task is queued again while it has retries left, else it is dead. Where its command had ended, it is dead at once, as record_failed: nothing is run twice.",
       access,
       params: LeaseParams,
       body: FailRequestSchema,
@@ -91,16 +94,11 @@ export function leaseEndRoutes(gateway: Gateway): OpenAPIHono<Env> {
     },
     async (c, { caller, params, body }) => {
       const hold = holdOf(params.id, body.fence);
+      const outcome = outcomeOf(body);
       const attestation =
         body.evidence === null
           ? null
-          : await attest(gateway, await store.findLease(caller.executorId, hold), null, body.evidence);
-      const outcome = {
-        reason: "launch_failed",
-        exit_code: null,
-        signal: null,
-        message: body.message,
-      } as const;
+          : await attest(gateway, await store.findLease(caller.executorId, hold), { outcome }, body.evidence);
       return json(c, await store.failLease(caller.executorId, hold, outcome, attestation));
     },
   );
@@ -126,6 +124,11 @@ export function leaseEndRoutes(gateway: Gateway): OpenAPIHono<Env> {
   return app;
 }
 
+function outcomeOf({ message, ended }: FailRequest): Outcome {
+  if (ended === null) return { reason: "launch_failed", exit_code: null, signal: null, message };
+  return { reason: "record_failed", ...ended, message };
+}
+
 export function holdOf(id: string, fence: number): Hold {
   return { lease_id: id as LeaseId, fence };
 }
@@ -133,7 +136,7 @@ export function holdOf(id: string, fence: number): Hold {
 async function attest(
   { keys, config, now, blobs, metrics, crypto, store }: Gateway,
   held: HeldLease,
-  result: Result | null,
+  result: Reported,
   evidence: string,
 ) {
   const attestation = await issueAttestation({

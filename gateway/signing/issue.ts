@@ -2,7 +2,7 @@ import { DsecError } from "#core/errors.ts";
 import { type AttestationId, type Digest, newId } from "#core/ids.ts";
 import { canonicalJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
-import { type EndReason, isRetriable } from "#core/task.ts";
+import type { EndReason, Outcome } from "#core/task.ts";
 import {
   type Attestation,
   type AttestationClaims,
@@ -19,6 +19,9 @@ import type { VerificationKey } from "#trace/attestation/keys.ts";
 import type { CryptoEngine, HeldLease, KeyRing } from "../ports.ts";
 import { webCrypto } from "./web-crypto.ts";
 
+/** What an executor reports beside its evidence: a result, or how an attempt failed that has none. */
+export type Reported = Result | { outcome: Outcome };
+
 export type IssueRequest = {
   keys: KeyRing;
   /** `iss`: the public origin of this gateway. */
@@ -27,8 +30,7 @@ export type IssueRequest = {
   now: number;
   /** The lease as the store has it, not as the executor says. */
   held: HeldLease;
-  /** What the executor reports beside the evidence; null where it reports only that the attempt failed. */
-  result: Result | null;
+  result: Reported;
   /** The evidence JWS exactly as it came. */
   evidence: string;
   /** The calls of the attempt as this gateway recorded them. */
@@ -79,7 +81,14 @@ export async function issueAttestation(request: IssueRequest): Promise<Attestati
 }
 
 /** Ends that a command can come to only inside a sandbox. */
-const RAN: readonly EndReason[] = ["exited", "signaled", "oom_killed", "disk_full", "output_too_large"];
+const RAN: readonly EndReason[] = [
+  "exited",
+  "signaled",
+  "oom_killed",
+  "disk_full",
+  "output_too_large",
+  "record_failed",
+];
 
 /** The claims that say what the evidence said, now in the gateway's name. */
 function claimsOf(
@@ -131,16 +140,16 @@ function matchLease(evidence: Evidence, held: HeldLease): void {
   matchValue(held, "resources", evidence.resources, held.spec.resources);
 }
 
-function matchResult(evidence: Evidence, result: Result | null, held: HeldLease): void {
+function matchResult(evidence: Evidence, result: Reported, held: HeldLease): void {
   const { outcome } = evidence.result;
-  if (result === null) {
-    // a failed attempt sends no result of its own, so it may not attest one that a command gave
-    if (!isRetriable(outcome.reason)) {
-      throw mismatch(held, "result.outcome.reason", outcome.reason, "launch_failed, as the lease was failed");
-    }
-  } else {
+  if ("outputs" in result) {
     for (const member of ["outcome", "outputs", "stdout", "stderr"] as const) {
       matchValue(held, `result.${member}`, evidence.result[member], result[member]);
+    }
+  } else {
+    // a failed attempt sends no result of its own, so it may not attest one that a command gave
+    for (const member of ["reason", "exit_code", "signal"] as const) {
+      match(held, `result.outcome.${member}`, outcome[member], result.outcome[member]);
     }
   }
   // a command that ran had a sandbox, and a sandbox has an isolation that can be observed

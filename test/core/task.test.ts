@@ -21,6 +21,11 @@ test("a task whose last attempt was lost is dead, not queued for ever", () => {
   expect(stateAfter(outcome("executor_lost"), 0)).toBe("dead");
 });
 
+test("a command that ended is not run again because its record failed, whatever tries are left", () => {
+  expect(stateAfter(outcome("record_failed", 0), 5)).toBe("dead");
+  expect(processExitCode(outcome("record_failed", 0))).toBe(125);
+});
+
 test("exit 0 alone is success", () => {
   expect(stateAfter(outcome("exited", 0), 2)).toBe("succeeded");
   expect(stateAfter(outcome("exited", 137), 2)).toBe("failed");

@@ -34,7 +34,7 @@ afterAll(async () => {
 });
 
 /** An enrolled executor with an attempt of each of so many tasks, as the folders lie there after a crash. */
-async function crashed(tasks: number) {
+async function crashed(tasks: number, retries = 0) {
   const home = mkdtempSync(join(directory, "executor-"));
   const attempts = join(home, "attempts");
   mkdirSync(attempts);
@@ -56,7 +56,7 @@ async function crashed(tasks: number) {
   });
   const user = await gateway.client("tasks");
   const submitted: Task[] = [];
-  for (let n = 0; n < tasks; n++) submitted.push(await user.submit({ retries: 0 }));
+  for (let n = 0; n < tasks; n++) submitted.push(await user.submit({ retries }));
   const request = { free: CAPACITY, max_leases: tasks, wait_ms: 0 };
   const { leases } = await client.acquire(request, new AbortController().signal);
   expect(leases).toHaveLength(tasks);
@@ -115,6 +115,29 @@ test("results that survived a crash are kept for as long as it takes to bring th
   expect(parts.leases.size).toBe(0);
   closing.abort();
   await renewing;
+});
+
+test("a task whose finish cannot be read any more has ended, and is not run again", async () => {
+  const { client, user, submitted, leases, folders, attempts, finish } = await crashed(1, 2);
+  await finish(leases[0]!, folders[0]!);
+  writeFileSync(join(folders[0]!.path, "finish.json"), '{"hold": {}, "of": "another version"}');
+  const failures: unknown[] = [];
+  await recoverAttempts({
+    ...{ client, leases: new Leases(), signal: new AbortController().signal, folders, trajectories: [] },
+    collector: { sealLeft: () => Promise.reject(new Error("nothing was recorded")) },
+    onFailure: (error) => void failures.push(error),
+  });
+  expect(failures).toEqual([]);
+  const task = await user.ok<Task>("GET", `/v1/tasks/${submitted[0]!.id}`);
+  expect(task).toMatchObject({
+    state: "dead",
+    attempts: 1,
+    result: { outcome: { reason: "record_failed" } },
+  });
+  expect(task.result!.outcome.message).toMatch(
+    new RegExp(`^INTERNAL: what ${leases[0]!.lease_id} left .* cannot be read$`),
+  );
+  expect(await readdir(attempts)).toEqual([]);
 });
 
 test("a result whose lease is held no more is not uploaded", async () => {

@@ -63,9 +63,10 @@ test("a sandbox that still talks when a fault of ours has ended its attempt does
   const interrupted = await running.catch((error: unknown) => error);
   controller.abort();
   expect(interrupted).toBeInstanceOf(Interrupted);
-  const { cause, channel } = interrupted as Interrupted;
+  const { cause, channel, ended } = interrupted as Interrupted;
   expect(cause).toMatchObject({ syscall: "listen" });
-  expect(channel.trace.count).toBeGreaterThan(0);
+  expect(channel!.trace.count).toBeGreaterThan(0);
+  expect(ended).toBeNull();
   expect(stdout.destroyed).toBe(true);
   await place.remove();
 });

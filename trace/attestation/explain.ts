@@ -83,6 +83,7 @@ function outcome(result: Result): string {
     output_too_large: "left more output than is kept",
     launch_failed: "was not run: the sandbox could not be made",
     executor_lost: "gave no result: its executor was lost",
+    record_failed: "ended, and what was recorded of it could not be kept",
   }[reason];
   return `The command ${end}${message ? ` (${message})` : ""}.`;
 }

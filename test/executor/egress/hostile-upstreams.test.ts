@@ -1,6 +1,6 @@
 /**
  * Whatever an upstream answers costs that one call at most. Real sockets, plain and TLS, give bytes of every kind through
- * every door of a sandbox; each call ends by a code or is passed on, and the task that made them is as good as any other.
+ * every door of a sandbox; each call ends by a code or is passed on, and the task that made them is none the worse.
  */
 import { decodeJwt } from "jose";
 import { afterAll, beforeAll, expect, test } from "vitest";

@@ -355,6 +355,25 @@ test("an attempt that failed through the system is attested, retried, and in the
   expect(items.map(({ fence }) => fence)).toEqual([lease.fence]);
 });
 
+test("an attempt whose command had ended is dead at once where its record fails, and attested as that", async () => {
+  const { task, lease, path } = await running({ retries: 2 });
+  const message = "INTERNAL: its trace is gone";
+  const result = await executor.result(lease);
+  result.outcome = { reason: "record_failed", exit_code: 7, signal: null, message };
+  const evidence = await executor.identity.sendEvidence(executor.evidence(lease, result));
+  const body = { fence: lease.fence, message, evidence, ended: { exit_code: 7, signal: null } };
+  // Whoever says that it ended attests no less.
+  expect(await executor.refused("POST", `${path}/fail`, { ...body, ended: null })).toMatchObject({
+    code: "EVIDENCE_MISMATCH",
+    details: { member: "result.outcome.reason" },
+  });
+  const dead = await executor.ok<Task>("POST", `${path}/fail`, body);
+  expect(dead).toMatchObject({ state: "dead", attempts: 1, result: { outcome: result.outcome } });
+  expect(await executor.ok<Task>("POST", `${path}/fail`, body)).toEqual(dead);
+  const { items } = await client.ok<{ items: Attestation[] }>("GET", `/v1/tasks/${task.id}/attestations`);
+  expect(items).toHaveLength(1);
+});
+
 test("evidence of an attempt that ran cannot be reported as a fault of the system, to have it retried", async () => {
   const { lease, path } = await running();
   const result = await executor.result(lease, { exitCode: 1 });

@@ -4,10 +4,9 @@ import { jsonDigest, sha256 } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import { END_REASONS } from "#core/task.ts";
 import { type Evidence, TYP } from "#core/wire/attestations.ts";
-import type { Result } from "#core/wire/tasks.ts";
 import { nodeCrypto } from "#gateway/node/crypto-engine.ts";
 import type { CryptoEngine, HeldLease, Signer } from "#gateway/ports.ts";
-import { issueAttestation } from "#gateway/signing/issue.ts";
+import { issueAttestation, type Reported } from "#gateway/signing/issue.ts";
 import { createKeyRing } from "#gateway/signing/key-ring.ts";
 import { generateWebCryptoSigner } from "#gateway/signing/webcrypto-signer.ts";
 import { finishedAttempt, forgeJws, ISSUER, NOW_MS, TestExecutor } from "#test/support/attestation.ts";
@@ -19,12 +18,17 @@ const attempt = await finishedAttempt(executor, 2);
 const signer = await generateWebCryptoSigner("EdDSA");
 const keys = createKeyRing({ current: signer });
 
+/** What is reported of an attempt that a fault of the system ended. */
+const FAILED: Reported = {
+  outcome: { reason: "launch_failed", exit_code: null, signal: null, message: "no such image" },
+};
+
 /** Issues for the finished attempt with something changed on one side. */
 async function issue(changes: {
   evidence?: (evidence: Evidence) => void;
   jws?: string;
   held?: Partial<HeldLease>;
-  result?: Result | null;
+  result?: Reported;
   blobSize?: (digest: string) => Promise<number | null>;
   by?: Signer;
   crypto?: CryptoEngine | undefined;
@@ -36,7 +40,7 @@ async function issue(changes: {
     issuer: ISSUER,
     now: NOW_MS + 999,
     held: { ...attempt.held, ...changes.held },
-    result: changes.result === undefined ? attempt.result : changes.result,
+    result: changes.result ?? attempt.result,
     calls: attempt.calls,
     evidence: changes.jws ?? (await executor.sendEvidence(evidence)),
     blobSize: changes.blobSize ?? attempt.blobSize,
@@ -400,16 +404,44 @@ test("a failed attempt is attested without a sandbox, and may not attest a resul
       message: "no such image",
     };
   };
-  const { jwt } = await issue({ evidence: failed, result: null });
+  const { jwt } = await issue({ evidence: failed, result: FAILED });
   const claims = await verifyAttestation(jwt, { jwks: keys.jwks(), issuer: ISSUER, now: NOW_MS });
   expect(claims.dsec).toMatchObject({
     isolation: null,
     usage: null,
     result: { outcome: { reason: "launch_failed" } },
   });
-  await expect(issue({ result: null })).rejects.toMatchObject({
+  await expect(issue({ result: FAILED })).rejects.toMatchObject({
     code: "EVIDENCE_MISMATCH",
     details: { member: "result.outcome.reason", given: "exited" },
+  });
+});
+
+test("where only the record of a command failed, its own end is attested with what was observed of its sandbox", async () => {
+  const outcome = { reason: "record_failed", exit_code: 3, signal: null, message: "no trace" } as const;
+  const { jwt } = await issue({
+    evidence: (evidence) => {
+      evidence.result.outcome = outcome;
+    },
+    result: { outcome },
+  });
+  const claims = await verifyAttestation(jwt, { jwks: keys.jwks(), issuer: ISSUER, now: NOW_MS });
+  expect(claims.dsec.result.outcome).toEqual(outcome);
+  for (const [change, member] of [
+    [{ exit_code: 0 }, "result.outcome.exit_code"],
+    [{ reason: "launch_failed" as const }, "result.outcome.reason"],
+  ] as const) {
+    const evidence = (evidence: Evidence) => {
+      evidence.result.outcome = { ...outcome, ...change };
+    };
+    await expect(issue({ evidence, result: { outcome } })).rejects.toMatchObject({ details: { member } });
+  }
+  const unseen = (evidence: Evidence) => {
+    evidence.result.outcome = outcome;
+    evidence.isolation = null;
+  };
+  await expect(issue({ evidence: unseen, result: { outcome } })).rejects.toMatchObject({
+    details: { member: "isolation" },
   });
 });
 
