@@ -18,3 +18,29 @@ export function hexOf(bytes: Uint8Array): string {
 }
 
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+/** What bytes that came as Latin-1, one character for each, say in UTF-8; null where they are none. */
+export function utf8Text(latin1: string): string | null {
+  if (!/[^\0-\x7f]/.test(latin1)) return latin1;
+  if (/[^\0-\xff]/.test(latin1)) return null;
+  try {
+    return utf8.decode(Uint8Array.from(latin1, (byte) => byte.charCodeAt(0)));
+  } catch {
+    return null;
+  }
+}
+
+/** One character for each byte. */
+export function latin1Of(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 8192)
+    text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+  return text;
+}
+
+/** Every byte outside ASCII as its percent escape. */
+export function escapedBytes(latin1: string): string {
+  return latin1.replaceAll(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`);
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,6 +1,6 @@
 import type { CompiledPolicy } from "./compile.ts";
 import { type Allowed, type Denied, decide, deny } from "./decide.ts";
-import { originOf, type Target } from "./url.ts";
+import { originOf, type Target, urlFromBytes } from "./url.ts";
 
 export type RedirectDecision =
   /** Make this call next, with the headers that `survives` keeps, and without the body where `dropBody` says so. */
@@ -13,7 +13,7 @@ export type RedirectDecision =
  * Judges a response that may send the call elsewhere (RFC 9110 section 15.4). Every hop is a call of its own under the
  * whole policy, the addresses behind it included, which the caller judges as for the first.
  * @param hops the calls made so far in this chain, the one that was answered last
- * @param location the value of the only Location field, or null; more than one field is the caller's to refuse
+ * @param location the value of the only Location field, one character for each byte, or null; more than one field is the caller's to refuse
  */
 export function decideRedirect(
   compiled: CompiledPolicy,
@@ -32,7 +32,7 @@ export function decideRedirect(
     return refuse(deny("TOO_MANY_REDIRECTS", `the policy allows ${limit}`, from.method, from.target));
   }
   const method = methodAfter(status, from.method);
-  const url = resolve(location, from.target);
+  const url = resolve(urlFromBytes(location), from.target);
   const decision = decide(compiled, { method, url });
   if (!decision.allowed) {
     const downgrade = from.target.scheme === "https" && decision.code === "PLAIN_HTTP_NOT_ALLOWED";

@@ -1,3 +1,4 @@
+import { escapedBytes, utf8Text } from "../bytes.ts";
 import { DsecError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
 import { type Host, quote, readHost } from "./host.ts";
@@ -74,6 +75,14 @@ export function splitAuthority(authority: string): { host: string; port: number 
     throw invalid(`the port in ${quote(authority)} must be a decimal number from 1 to 65535`);
   }
   return { host: authority.slice(0, colon), port };
+}
+
+/**
+ * The text of a URL that came as bytes, one character for each: of UTF-8 what it says, of anything else the escapes of the bytes.
+ * They are the same but in a host, which is no text of ours where it is not UTF-8.
+ */
+export function urlFromBytes(latin1: string): string {
+  return utf8Text(latin1) ?? escapedBytes(latin1);
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it refuses

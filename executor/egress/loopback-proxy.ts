@@ -14,6 +14,7 @@ import type { Authority } from "./authority.ts";
 import type { CallPort, EgressCall, Fields } from "./call-port.ts";
 import { fieldsOf, forwardedAnswer, forwardedRequest, valuesOf } from "./fields.ts";
 import { responseOn, sendAnswer, sendError, sendRawError } from "./reply.ts";
+import { RequestTargets } from "./request-targets.ts";
 import { join, joinOpaque, openTunnel } from "./tunnel.ts";
 
 export class LoopbackProxy {
@@ -23,6 +24,7 @@ export class LoopbackProxy {
   readonly #sockets = new Set<Duplex>();
   /** Connections inside a tunnel; all others came to the proxy itself. */
   readonly #arrivals = new WeakMap<Duplex, Arrival>();
+  readonly #targets = new WeakMap<Duplex, RequestTargets>();
   readonly #queues = new WeakMap<Duplex, { length: number; last: Promise<void> }>();
 
   /**
@@ -63,9 +65,11 @@ export class LoopbackProxy {
     server.on("request", (request, response) => this.#onRequest(request, response, "sends"));
     server.on("checkContinue", (request, response) => this.#onRequest(request, response, "waits"));
     server.on("connect", (request, socket, head) => {
+      this.#targets.get(socket)?.end();
       this.#inTurn(request, () => this.#connect(request, socket, head));
     });
     server.on("upgrade", (request, socket, head) => {
+      this.#targets.get(socket)?.end();
       this.#inTurn(request, () => this.#openWebSocket(request, socket, head));
     });
     server.on("clientError", (error, socket) => this.#onUnreadable(error, socket));
@@ -91,6 +95,8 @@ export class LoopbackProxy {
   }
 
   #track(socket: Duplex): void {
+    if (!this.#targets.has(socket)) this.#targets.set(socket, new RequestTargets(socket));
+    this.#targets.get(socket)!.begin();
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
     // Once a connection has left HTTP, nobody else listens.
@@ -119,7 +125,7 @@ export class LoopbackProxy {
       const answer = await this.#calls.openWebSocket(callOf(request, target.url, null), signal);
       if (answer.kind === "answer") return sendAnswer(answer, response);
       response.detachSocket(socket as Parameters<ServerResponse["detachSocket"]>[0]);
-      socket.write(switchingProtocols(answer.headers));
+      socket.write(switchingProtocols(answer.headers), "latin1");
       if (head.length > 0) answer.connection.write(head);
       join(socket, answer.connection);
     });
@@ -144,6 +150,7 @@ export class LoopbackProxy {
       const opening = await openTunnel(tunnel, socket, head, this.#authority);
       if (opening.kind === "refused") return this.#tell(opening.decision);
       this.#arrivals.set(opening.connection, { kind: "tunnel", scheme: opening.kind, tunnel });
+      this.#targets.set(opening.connection, new RequestTargets(opening.connection));
       this.#server.emit("connection", opening.connection);
     });
   }
@@ -170,6 +177,7 @@ export class LoopbackProxy {
    */
   #inTurn(request: IncomingMessage, work: () => Promise<void>): void {
     const { socket } = request;
+    this.#targets.get(socket)?.came(request);
     const queue = this.#queues.get(socket) ?? { length: 0, last: Promise.resolve() };
     this.#queues.set(socket, queue);
     if (queue.length > LIMITS.egressPipelined) {
