@@ -18,6 +18,7 @@ import type { TaskWait } from "#core/wire/task-wait.ts";
 import type { Result, Task, TaskEvent, TaskSpec } from "#core/wire/tasks.ts";
 import type { VerificationKey } from "#trace/attestation/keys.ts";
 import type { MessageStore } from "./message-port.ts";
+import type { Upstream } from "./upstream-port.ts";
 import type { Wake } from "./wake-port.ts";
 
 export type Page<T> = { items: T[]; next_cursor: string | null };
@@ -298,46 +299,6 @@ export type CryptoEngine = {
   /** An executor's public key; refuses one that proves nothing, as importJwk does. */
   importKey(jwk: PublicKey): Promise<VerificationKey>;
   sha256(text: string): Digest | Promise<Digest>;
-};
-
-/** Makes the proxy's requests, one hop each: redirects are answers. */
-export type Upstream = {
-  /** Whether connections go to the addresses that are given, and nowhere else. */
-  readonly pinned: boolean;
-  /** Every address of a name, from one look-up. UPSTREAM_UNREACHABLE. Never asked where `pinned` is false. */
-  resolve(name: string, signal: AbortSignal): Promise<string[]>;
-  /**
-   * Sends the request and resolves with the head of its answer. UPSTREAM_UNREACHABLE, UPSTREAM_FAILED, or the
-   * signal's reason. The body fails likewise, and with RESPONSE_UNDECODABLE.
-   */
-  send(request: UpstreamRequest): Promise<UpstreamAnswer>;
-  /** SHA-256 over bytes as they come, which nobody changes before its digest. */
-  hash(): { update(bytes: Uint8Array): void | Promise<void>; digest(): Promise<Digest> };
-};
-
-export type UpstreamRequest = {
-  method: string;
-  /** Canonical, as it was judged. */
-  url: string;
-  /** Checked addresses, in order of preference; empty where the runtime resolves by itself. */
-  addresses: readonly string[];
-  /** All that is to be sent but Host, Content-Length, Accept-Encoding and hop-by-hop fields. Latin-1. */
-  headers: readonly [name: string, value: string][];
-  body: Uint8Array | ReadableStream<Uint8Array> | null;
-  bodyBytes: number;
-  /** Aborts the call at any moment, with a DsecError for its reason. */
-  signal: AbortSignal;
-};
-
-export type UpstreamAnswer = {
-  status: number;
-  /** As they came, Latin-1. */
-  headers: [name: string, value: string][];
-  /** Without content coding where `decoded`. Read once; whoever stops before its end closes the connection. */
-  body: AsyncIterable<Uint8Array>;
-  /** Whether all of the body has come, so that its next piece is there at once or was the last. Where it can be told. */
-  hasCome?(): boolean;
-  decoded: boolean;
 };
 
 /** Seals secrets for the database: authenticated encryption under a key that is not in it. */

@@ -37,6 +37,11 @@ export const CallHeadSchema = strict({
   headers: HeadersSchema,
   content_length: z.number().int().min(0).max(LIMITS.callBodyBytes),
   timeout_ms: z.number().int().min(1).max(LIMITS.callTimeoutMsMax),
+  /**
+   * What the caller gets. `final`: redirects are followed and content codings undone, for who wants the result. `verbatim`: the
+   * answer to this one request as it came, for a program that does both by itself.
+   */
+  answer: z.enum(["final", "verbatim"]).default("final"),
   /** from POST /v1/calls, or null for the gateway to make one */
   call_signature: z.string().max(LIMITS.callSignatureChars).nullable(),
 });

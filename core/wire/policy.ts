@@ -127,9 +127,9 @@ export const PolicySchema = strict({
   secrets: z.array(PolicySecretSchema).max(LIMITS.policyRules).default([]),
   fingerprints: z.array(PolicyFingerprintSchema).max(LIMITS.policyRules).default([]),
   budgets: PolicyBudgetsSchema.default({}),
-  /** 0 hands every redirect back to the caller. */
+  /** Of calls whose redirects the gateway follows (tools, `api-call`). 0 hands every redirect back to the caller. */
   redirects_max: z.number().int().min(0).max(LIMITS.redirectsMax).default(LIMITS.redirectsDefault),
-  /** Of the decoded body. */
+  /** Of the body, as sent and decoded. One that is known to be longer is refused before its first byte. */
   response_bytes_max: z
     .number()
     .int()

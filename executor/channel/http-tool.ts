@@ -42,7 +42,8 @@ export function outgoingCall(
     if (!has("content-type")) headers.push(["content-type", "application/json"]);
   }
   const { name, method } = tool;
-  return { tool: name, method, url: url.href, headers, body, digest: contentDigest(body), timeoutMs };
+  const digest = contentDigest(body);
+  return { tool: name, method, url: url.href, headers, body, digest, timeoutMs, answer: "final" };
 }
 
 /** The whole body. RESPONSE_TOO_LARGE past `toolOutputBytes`; the upstream is then let go of. */

@@ -39,6 +39,7 @@ export type OutgoingCall = {
   body: Uint8Array | Blob;
   digest: Digest;
   timeoutMs: number;
+  answer: CallHead["answer"];
 };
 
 /** A connection that is passed through: opaque TLS by CONNECT, a WebSocket by GET. */
@@ -122,7 +123,8 @@ export class ProxiedCalls {
     signal: AbortSignal,
     onSeq: (seq: number) => void = () => {},
   ): Promise<OpenTunnel> {
-    const head = this.#begin({ ...call, body: NOTHING, digest: contentDigest(NOTHING) }, onSeq);
+    const nothing = { body: NOTHING, digest: contentDigest(NOTHING) };
+    const head = this.#begin({ ...call, ...nothing, answer: "verbatim" }, onSeq);
     const { seq } = head;
     try {
       const tunnel = await this.#gateway.tunnel(this.#hold, head, signal);
@@ -173,7 +175,7 @@ export class ProxiedCalls {
     if (this.#lastSeq >= LIMITS.callsPerAttempt) throw exhausted();
     const seq = ++this.#lastSeq;
     onSeq(seq);
-    const { call: number, tool, method, url, headers, body, digest, timeoutMs } = call;
+    const { call: number, tool, method, url, headers, body, digest, timeoutMs, answer } = call;
     const sha256 = Buffer.from(digest.slice("sha256:".length), "hex").toString("base64");
     this.#unknown.add(seq);
     this.#running.set(seq, { call: number, seq, tool, startedAtMs: performance.now(), bytesDown: 0 });
@@ -182,6 +184,7 @@ export class ProxiedCalls {
       content_digest: `sha-256=:${sha256}:`,
       content_length: body instanceof Blob ? body.size : body.length,
       timeout_ms: timeoutMs,
+      answer,
       prev: this.#log.head,
       call_signature: null,
     };
@@ -193,7 +196,12 @@ export class ProxiedCalls {
     answer: ProxiedAnswer,
   ): AsyncGenerator<Uint8Array> {
     const running = this.#running.get(seq)!;
-    const tap = this.#completions.follow(call, method, answer.head.status);
+    const { status, headers } = answer.head;
+    const codings = headers.filter(([name]) => name.toLowerCase() === "content-encoding");
+    const tap = this.#completions.follow(
+      ...([call, method, status] as const),
+      codings.map(([, value]) => value),
+    );
     let failure: unknown = null;
     try {
       for await (const part of answer.body) {
@@ -208,7 +216,7 @@ export class ProxiedCalls {
       failure = error;
       throw error;
     } finally {
-      tap?.end();
+      await tap?.end();
       const end = answer.end();
       if (end !== null) {
         const { fingerprint, duration_us } = end;

@@ -153,6 +153,7 @@ export class ToolCalls {
       body,
       digest,
       timeoutMs: gatewayTimeoutMs(timeoutMs),
+      answer: "final" as const,
     };
     const end = await this.#parts.recorded.run<ApiAnswer>(
       {

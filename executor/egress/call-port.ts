@@ -12,7 +12,7 @@ export type CallPort = {
   policy(): CompiledPolicy;
   /** The policy as it is now: asked for before anything is refused. */
   renewedPolicy(): Promise<CompiledPolicy>;
-  /** Resolves with the head of the answer; rejects with the DsecError of a refusal or failure before it. */
+  /** Resolves with the head of the answer, a redirect's included; rejects with the DsecError of a refusal or failure before it. */
   call(call: EgressCall, signal: AbortSignal): Promise<EgressAnswer>;
   /** The opening of a WebSocket (RFC 6455 section 4.1), which the upstream may answer in another way. */
   openWebSocket(call: EgressCall, signal: AbortSignal): Promise<EgressAnswer | EgressWebSocket>;
@@ -38,7 +38,7 @@ export type EgressAnswer = {
   kind: "answer";
   status: number;
   headers: Fields;
-  /** Decoded. Throws where the answer is not whole; whoever stops reading ends the call. */
+  /** As it came, in its content codings. Throws where the answer is not whole; whoever stops reading ends the call. */
   body: AsyncIterable<Uint8Array>;
 };
 

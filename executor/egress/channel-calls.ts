@@ -65,6 +65,7 @@ export class ChannelCalls implements CallPort {
         body: body.content,
         digest: body.digest,
         timeoutMs: LIMITS.callTimeoutMsMax,
+        answer: "verbatim" as const,
       };
       const open = await this.#parts.calls.open(outgoing, signal, (seq) => record.made(seq));
       return { kind: "answer", ...open.head, body: record.follow(open, this.#kept) } as const;

@@ -1,11 +1,13 @@
+import { ByteQueue } from "#core/byte-queue.ts";
 import { LIMITS } from "#core/limits.ts";
 import { CompletionReader } from "#trace/completions/reader.ts";
 import { Vocabulary } from "#trace/completions/vocabulary.ts";
 import type { Token } from "#trace/events/event.ts";
+import { decodedBody } from "#trace/node/decode.ts";
 import type { EventLog } from "../channel/event-log.ts";
 
-/** Takes the body of an answer as it passes; after its end it takes nothing. */
-export type CompletionTap = { push(bytes: Uint8Array): void; end(): void };
+/** Takes the body of an answer as it passes; after its end, which waits for what is still decoded, it takes nothing. */
+export type CompletionTap = { push(bytes: Uint8Array): void; end(): void | Promise<void> };
 
 /**
  * What the models that an agent calls say of themselves: where an answer is an OpenAI-compatible completion, its usage, its
@@ -25,8 +27,14 @@ export class Completions {
   /**
    * Null where the answer cannot be one: a completion is asked for by POST, and comes with success.
    * @param call its number in the event log
+   * @param codings that the body still has, as its Content-Encoding fields say
    */
-  follow(call: number, method: string, status: number): CompletionTap | null {
+  follow(
+    call: number,
+    method: string,
+    status: number,
+    codings: readonly string[] = [],
+  ): CompletionTap | null {
     if (method !== "POST" || status < 200 || status > 299) return null;
     const reader = new CompletionReader(this.#vocabulary, (choice, tokens) =>
       this.#recordTokens(call, choice, tokens),
@@ -52,7 +60,7 @@ export class Completions {
       },
     };
     this.#open.add(tap);
-    return tap;
+    return decodedBefore(tap, status, codings);
   }
 
   /** Before the log is sealed: of what is still passing, what has come by now. Nothing is recorded after it. */
@@ -75,6 +83,37 @@ export class Completions {
     const source = choice === 0 ? "assistant" : `assistant, choice ${choice}`;
     this.#log.append("token_logit", { source, call, tokens });
   }
+}
+
+/** A tap for a body in content codings, before one for what it decodes to. */
+function decodedBefore(tap: CompletionTap, status: number, codings: readonly string[]): CompletionTap {
+  const nothing = () => {};
+  const coded = new ByteQueue({ pause: nothing, resume: nothing, stop: nothing });
+  let waitingBytes = 0;
+  async function* taken(): AsyncGenerator<Uint8Array> {
+    for await (const bytes of coded) {
+      waitingBytes -= bytes.length;
+      yield bytes;
+    }
+  }
+  const decoded = decodedBody(taken(), status, codings);
+  if (decoded === null) return tap;
+  const reading = (async () => {
+    for await (const piece of decoded) tap.push(piece as Uint8Array);
+  })().catch(nothing);
+  return {
+    push(bytes) {
+      waitingBytes += bytes.length;
+      // What passes waits for nothing here: decoding that falls behind is given up.
+      if (waitingBytes > LIMITS.completionBytes) coded.fail(new Error("the decoding is too slow"));
+      else coded.push(bytes);
+    },
+    async end() {
+      coded.end();
+      await reading;
+      await tap.end();
+    },
+  };
 }
 
 /** A log that is full or cannot be written says so at the call's own end. */

@@ -6,9 +6,9 @@ import { buildConnector, type Dispatcher, Pool } from "undici";
 import { ByteQueue } from "#core/byte-queue.ts";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../ports.ts";
+import { ACCEPT_ENCODING, decodedBody, decoding, isDecodingError } from "#trace/node/decode.ts";
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../upstream-port.ts";
 import { NodeHash } from "./crypto-engine.ts";
-import { ACCEPT_ENCODING, decodedBody, isDecodingError } from "./decode.ts";
 import { trustedAuthorities } from "./trust.ts";
 
 /** Every address of a name; rejects where there is none. */
@@ -130,11 +130,13 @@ function pinnedConnector(address: string, ca: string[] | undefined): buildConnec
 }
 
 function dispatch(pool: Pool, origin: string, request: UpstreamRequest): Promise<UpstreamAnswer> {
-  const { method, url, signal, body, bodyBytes } = request;
-  // Part of a coded body cannot be decoded: whoever asks for a range gets it as it is.
-  const ranged = request.headers.some(([name]) => name.toLowerCase() === "range");
+  const { method, url, signal, body, bodyBytes, coding } = request;
   const headers = request.headers.flat();
-  headers.push("accept-encoding", ranged ? "identity" : ACCEPT_ENCODING);
+  if (coding === "ours") {
+    // Part of a coded body cannot be decoded: whoever asks for a range gets it as it is.
+    const ranged = request.headers.some(([name]) => name.toLowerCase() === "range");
+    headers.push("accept-encoding", ranged ? "identity" : ACCEPT_ENCODING);
+  }
   if (body !== null && !(body instanceof Uint8Array)) headers.push("content-length", String(bodyBytes));
 
   return new Promise((resolve, reject) => {
@@ -161,21 +163,22 @@ function dispatch(pool: Pool, origin: string, request: UpstreamRequest): Promise
             if (!controller.aborted) controller.abort(new Error("the answer is not wanted"));
           },
         });
-        const codings = method === "HEAD" ? [] : fields.filter(([name]) => isContentEncoding(name));
-        const decoded =
-          codings.length === 0
-            ? null
-            : decodedBody(
-                pieces,
-                status,
-                codings.map(([, value]) => value),
-              );
+        const codings =
+          method === "HEAD"
+            ? []
+            : fields.filter(([name]) => isContentEncoding(name)).map(([, value]) => value);
         const queue = pieces;
-        resolve(
-          decoded === null
-            ? { status, headers: fields, body: queue, hasCome: () => queue.hasCome, decoded: false }
-            : { status, headers: fields, body: toldBody(decoded, request, () => hasBody), decoded: true },
-        );
+        const whole = { status, headers: fields };
+        const decoded = coding === "kept" ? null : decodedBody(queue, status, codings);
+        if (decoded !== null) {
+          resolve({ ...whole, body: toldBody(decoded, request, () => hasBody), decoded: true, decoding: null });
+          return;
+        }
+        const beside = coding === "kept" ? decoding(status, codings) : null;
+        resolve({
+          ...{ ...whole, body: queue, hasCome: () => queue.hasCome, decoded: false },
+          decoding: beside && { ...beside, decoded: toldBody(beside.decoded, request, () => hasBody) },
+        });
       },
       onResponseData(_controller, chunk) {
         hasBody ||= chunk.length > 0;

@@ -13,7 +13,8 @@ import {
   decideUnpinned,
 } from "#core/policy/decide.ts";
 import type { Hold } from "#core/wire/leases.ts";
-import type { GatewayPorts, Upstream } from "../ports.ts";
+import type { GatewayPorts } from "../ports.ts";
+import type { Upstream } from "../upstream-port.ts";
 import { Recent } from "./recent.ts";
 import { SecretSource } from "./secrets.ts";
 

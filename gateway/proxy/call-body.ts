@@ -1,7 +1,7 @@
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { CallHead } from "#core/wire/calls.ts";
-import type { Upstream } from "../ports.ts";
+import type { Upstream } from "../upstream-port.ts";
 import type { ByteReader } from "./framing.ts";
 
 /** `Content-Digest` of no bytes. */

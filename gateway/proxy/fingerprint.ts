@@ -3,7 +3,7 @@ import type { Digest } from "#core/ids.ts";
 import { canonicalJson, type Json, parseJson } from "#core/json.ts";
 import { LIMITS } from "#core/limits.ts";
 import type { Fingerprint } from "#core/wire/calls.ts";
-import type { Upstream } from "../ports.ts";
+import type { Upstream } from "../upstream-port.ts";
 
 /** Takes the fingerprint of a body while it streams past. */
 export class Fingerprinting {

@@ -1,8 +1,8 @@
 import { DsecError } from "#core/errors.ts";
 import type { Allowed } from "#core/policy/decide.ts";
 import { decideRedirect } from "#core/policy/redirect.ts";
-import type { Upstream, UpstreamAnswer } from "../ports.ts";
 import { boundUrl, type CallSigning, signatureFields, signCall } from "../signing/call-signature.ts";
+import type { Upstream, UpstreamAnswer } from "../upstream-port.ts";
 import type { Admission, Hop } from "./admission.ts";
 import { type CallBody, EMPTY_DIGEST } from "./call-body.ts";
 import { forwardedRequest, valuesOf, withFields } from "./headers.ts";
@@ -11,8 +11,9 @@ import type { OpenCall } from "./open-call.ts";
 export type Answered = { answer: UpstreamAnswer; hop: Hop };
 
 /**
- * Makes the call and every call that its redirects lead to. Each hop is judged, resolved, paid for and signed as a
- * call of its own. A redirect that would need a body which is gone is left to the caller, as its answer.
+ * Makes the call and, of a caller that wants the final answer, every call that its redirects lead to. Each hop is judged,
+ * resolved, paid for and signed as a call of its own. A redirect that would need a body which is gone is left to the
+ * caller, as its answer.
  */
 export async function follow(
   call: OpenCall,
@@ -24,7 +25,8 @@ export async function follow(
   const hops: [Allowed, ...Allowed[]] = [first.decision];
   let hop = first;
   let { signed } = call;
-  let fields = forwardedRequest(head.headers);
+  const isVerbatim = head.answer === "verbatim";
+  let fields = forwardedRequest(head.headers, head.answer);
   let sending: CallBody | null = body;
 
   for (;;) {
@@ -37,9 +39,12 @@ export async function follow(
       headers: withFields(fields, [...hop.injected, ...signed]),
       body: sending?.open((bytes) => call.spending.move("bytes_up", bytes)) ?? null,
       bodyBytes: sending?.bytes ?? 0,
+      // An answer that may repeat a secret is read as its reader will read it, and so undone in any case.
+      coding: isVerbatim ? (hop.injected.length > 0 ? "undone" : "kept") : "ours",
       signal,
     });
     call.sentSecrets.refuseIn(answer.headers);
+    if (isVerbatim) return { answer, hop };
     const locations = valuesOf(answer.headers, "location");
     if (locations.length > 1) throw await refuse(answer, ambiguous(hop));
     const { status } = answer;
@@ -83,7 +88,7 @@ async function refuse(answer: UpstreamAnswer, error: DsecError): Promise<DsecErr
   return error;
 }
 
-async function discard({ body }: UpstreamAnswer): Promise<void> {
+export async function discard({ body }: UpstreamAnswer): Promise<void> {
   await body[Symbol.asyncIterator]()
     .return?.()
     .catch(() => {});

@@ -7,7 +7,7 @@ import { type CallHead, type CallRequest, FRAME } from "#core/wire/calls.ts";
 import type { Hold } from "#core/wire/leases.ts";
 import type { Metrics } from "../metrics.ts";
 import { nextTurn } from "../next-turn.ts";
-import type { GatewayPorts, RecordedCall, Upstream } from "../ports.ts";
+import type { GatewayPorts, RecordedCall } from "../ports.ts";
 import {
   type BoundCall,
   boundUrl,
@@ -18,6 +18,7 @@ import {
   signatureFields,
   signCall,
 } from "../signing/call-signature.ts";
+import type { Upstream } from "../upstream-port.ts";
 import { Admission, type Caller, type Hop } from "./admission.ts";
 import { type CallBody, openCallBody } from "./call-body.ts";
 import { follow } from "./follow.ts";

@@ -1,6 +1,7 @@
+import { latin1Of, utf8Text } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import { digestOf } from "#core/json.ts";
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../ports.ts";
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../upstream-port.ts";
 
 /**
  * Upstream calls over the runtime's own fetch, for Workers. The runtime resolves names and decodes gzip and br by
@@ -21,9 +22,9 @@ export function runtimeUpstream(): Upstream {
 async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
   const { method, url, body, signal } = request;
   const headers = new Headers();
-  for (const [name, value] of request.headers) headers.append(name, value);
+  for (const [name, value] of request.headers) headers.append(name, textOf(value));
   // Coded bytes would be decoded by the runtime without our count of them; most servers then send none.
-  headers.set("Accept-Encoding", "identity");
+  if (request.coding === "ours") headers.set("Accept-Encoding", "identity");
   let response: Response;
   try {
     response = await fetch(url, {
@@ -40,9 +41,10 @@ async function send(request: UpstreamRequest): Promise<UpstreamAnswer> {
   const coding = response.headers.get("content-encoding")?.trim().toLowerCase() ?? "";
   return {
     status: response.status,
-    headers: [...response.headers],
+    headers: [...response.headers].map(([name, value]) => [name, bytesOf(value)]),
     body: response.body === null ? nothing() : told(response.body, url, signal),
     decoded: response.body !== null && RUNTIME_DECODES.has(coding),
+    decoding: null,
   };
 }
 
@@ -81,6 +83,15 @@ function told(body: ReadableStream<Uint8Array>, url: string, signal: AbortSignal
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+/** Workers take header values for text, and send and read it as UTF-8: other bytes do not come through. */
+function textOf(latin1: string): string {
+  return utf8Text(latin1) ?? latin1;
+}
+
+function bytesOf(text: string): string {
+  return latin1Of(new TextEncoder().encode(text));
+}
 
 /** Workers hash a stream (crypto.DigestStream); WebCrypto itself only whole values. */
 function digestStream(): ReturnType<Upstream["hash"]> {

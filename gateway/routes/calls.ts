@@ -28,7 +28,7 @@ export function callRoutes(gateway: Gateway): OpenAPIHono<Env> {
       tag,
       summary: "Make a tool call",
       description:
-        "The body is the length of the call's head (32 bits, big-endian), the head as JSON, and the body to send. The answer is a stream of frames that ends with the receipt; docs/tool-calls.md has both.",
+        "The body is the length of the call's head (32 bits, big-endian), the head as JSON, and the body to send. The answer is a stream of frames that ends with the receipt; docs/tool-calls.md has both. By the head's `answer` redirects are followed and content codings undone (`final`), or the answer to this one request comes as it was sent (`verbatim`).",
       access,
       params: z.strictObject({ id: LeaseIdSchema }),
       query: FenceQuerySchema,

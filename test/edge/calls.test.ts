@@ -108,7 +108,13 @@ let seq = 0;
 async function call(
   held: Lease,
   url: string,
-  more: { method?: string; body?: string; timeoutMs?: number } = {},
+  more: {
+    method?: string;
+    body?: string;
+    timeoutMs?: number;
+    headers?: [string, string][];
+    answer?: string;
+  } = {},
 ) {
   const body = new TextEncoder().encode(more.body ?? "");
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", body));
@@ -118,12 +124,13 @@ async function call(
       tool: null,
       method: more.method ?? "GET",
       url,
-      headers: [["X-Own", "kept"]],
+      headers: more.headers ?? [["X-Own", "kept"]],
       content_digest: `sha-256=:${btoa(String.fromCharCode(...hash))}:`,
       content_length: body.length,
       timeout_ms: more.timeoutMs ?? 10_000,
       prev: `sha256:${"0".repeat(64)}`,
       call_signature: null,
+      ...(more.answer === undefined ? {} : { answer: more.answer }),
     }),
   );
   const packed = new Uint8Array(4 + head.length + body.length);
@@ -217,6 +224,32 @@ test("workerd enforces names, literals, redirects, sizes and times", async () =>
   expect(await code(`${URL_}/gzip`)).toBe("RESPONSE_TOO_LARGE");
   expect(await code(`${URL_}/silent`, 300)).toBe("CALL_TIMED_OUT");
 });
+
+test("a program gets each redirect as it came, and its own Accept-Encoding is sent", async () => {
+  const held = await lease({ rules: [RULE], response_bytes_max: 50_000 });
+  const name = latin1("发票 é");
+  const answer = await call(held, `${URL_}/raw`, {
+    answer: "verbatim",
+    headers: [
+      ["X-Own", name],
+      ["Accept-Encoding", "gzip;q=0.5, x-own"],
+    ],
+  });
+  expect(answer).toMatchObject({ head: { status: 302, redirects: [] }, text: "moved\n" });
+  const { headers } = (answer as { head: AnswerHead }).head;
+  expect(headers.filter(([field]) => /^(location|x-.*|set-cookie)$/i.test(field))).toEqual([
+    ["location", latin1("/发票/café")],
+    ["set-cookie", "a=1"],
+    ["set-cookie", "b=2"],
+    ["x-coding", "gzip;q=0.5, x-own"],
+    ["x-echo", name],
+  ]);
+});
+
+/** One character for each byte of the text in UTF-8. */
+function latin1(text: string): string {
+  return String.fromCharCode(...new TextEncoder().encode(text));
+}
 
 test("a policy that requires pinned DNS is refused here, with what to do instead", async () => {
   const held = await lease({ rules: [RULE], require_pinned_dns: true });

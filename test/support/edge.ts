@@ -73,6 +73,16 @@ async function startUpstream(): Promise<Server> {
       response.setHeader("content-encoding", "gzip");
       return void response.end(gzipSync("g".repeat(100_000)));
     }
+    if (request.url === "/raw") {
+      // Written by hand: what is sent is these bytes.
+      const place = Buffer.from("/发票/café").toString("latin1");
+      const head = `HTTP/1.1 302 Found\r\nLocation: ${place}\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n`;
+      const echo = `X-Echo: ${request.headers["x-own"]}\r\nX-Coding: ${request.headers["accept-encoding"]}\r\n`;
+      return void response.socket!.end(
+        `${head}${echo}Content-Length: 6\r\nConnection: close\r\n\r\nmoved\n`,
+        "latin1",
+      );
+    }
     if (request.url === "/large") return void response.end("l".repeat(100_000));
     if (request.url === "/silent") return;
     response.setHeader("content-type", "application/json");

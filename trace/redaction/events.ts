@@ -2,15 +2,16 @@
  * Redacts events, member by member. Numbers, times and states stay. A digest of what may have been taken out would let anybody
  * confirm a guess, so it is made anew of what is left, or dropped where that is not at hand.
  */
+import { latin1Of } from "#core/bytes.ts";
 import type { Digest } from "#core/ids.ts";
 import { digestOf, sha256 } from "#core/json.ts";
-import type { EventBody, Shown, Token, TraceEvent } from "#trace/events/event.ts";
+import type { Answer, EventBody, Shown, Token, TraceEvent } from "#trace/events/event.ts";
 import { entryHash, StateDigest } from "#trace/events/state-digest.ts";
 import { argumentsDigest } from "#trace/exchange/imported.ts";
 import { treeOf } from "#trace/exchange/json-tree.ts";
-import { type ContentRedactor, latin1Of } from "./content.ts";
+import type { ContentRedactor } from "./content.ts";
 import type { Found } from "./finder.ts";
-import { MARK } from "./mark.ts";
+import { isMark, MARK } from "./mark.ts";
 import { StreamCuts, StreamScanner } from "./streams.ts";
 
 type Sha256 = (bytes: Uint8Array) => Uint8Array;
@@ -76,7 +77,17 @@ export class EventRedactor {
         new: this.#shown(written, field),
       } as EventBody;
     }
-    return { type, ...(this.#members(members) as object) } as EventBody;
+    const seen = event.type === "tool_call_end" ? { ...members, answer: this.#seen(event.answer) } : members;
+    return { type, ...(this.#members(seen) as object) } as EventBody;
+  }
+
+  /** A body in content codings cannot be looked into, and what it decodes to may be anything: it goes whole. */
+  #seen(answer: Answer | null): Answer | null {
+    if (answer === null || answer.body === null || !isCoded(answer.head_json)) return answer;
+    const { body } = answer;
+    if (body.length === 0 || isMark(latin1Of(body.subarray(0, MARK.length + 1)))) return answer;
+    this.#content.count("answers in content codings");
+    return { ...answer, body: new TextEncoder().encode(MARK) };
   }
 
   #shown(shown: Shown | null, field: string | null): Shown | null {
@@ -254,6 +265,17 @@ export class EventRedactor {
     this.#tokenOffsets.set(key, at);
     return { type: "token_logit", source: event.source, call: event.call, tokens };
   }
+}
+
+function isCoded(head_json: string | null): boolean {
+  const head = head_json === null ? null : treeOf(head_json);
+  const headers = head?.kind === "object" ? (JSON.parse(head_json!) as { headers?: unknown }).headers : null;
+  if (!Array.isArray(headers)) return false;
+  return headers.some((field) => {
+    if (!Array.isArray(field)) return false;
+    const [name, value] = field.map(String);
+    return name?.toLowerCase() === "content-encoding" && !/^\s*(?:identity)?\s*$/i.test(value ?? "");
+  });
 }
 
 /** Members whose text is one of a few words, never content. */

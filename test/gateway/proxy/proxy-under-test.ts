@@ -165,6 +165,7 @@ export class Sandbox {
       content_digest: contentDigest(bytes),
       content_length: bytes.length,
       timeout_ms: 20_000,
+      answer: "final",
       prev: PREV,
       call_signature: null,
       ...head,

@@ -3,7 +3,7 @@
  * every request that left is counted with the addresses it went to, and those are 127.0.0.1 alone.
  */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import type { UpstreamRequest } from "#gateway/ports.ts";
+import type { UpstreamRequest } from "#gateway/upstream-port.ts";
 import {
   bodyOf,
   LOOPBACK,

@@ -3,6 +3,8 @@ import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw }
 import { DsecError } from "#core/errors.ts";
 import { unpackZstd } from "#trace/node/unpack-zstd.ts";
 
+/** Content codings of HTTP bodies (RFC 9110 section 8.4), undone. */
+
 /** What is asked for. A coding that is not asked for is decoded all the same, where it is known. */
 export const ACCEPT_ENCODING = "gzip, br, zstd";
 
@@ -10,27 +12,54 @@ export const ACCEPT_ENCODING = "gzip, br, zstd";
 const CODINGS_MAX = 3;
 
 /**
- * The body without its content codings (RFC 9110 section 8.4), each piece as soon as it can be had, or null where it
- * is to stay as it is: none, one that is not known, or a part of something (206), which cannot be decoded alone.
+ * The body without its content codings, each piece as soon as it can be had, or null where it is to stay as it is: none,
+ * one that is not known, or a part of something (206), which cannot be decoded alone.
  */
 export function decodedBody(
   body: AsyncIterable<Uint8Array>,
   status: number,
   contentEncoding: readonly string[],
 ): Readable | null {
+  const decoders = decodersOf(status, contentEncoding);
+  if (decoders === null) return null;
+  return chained(Readable.from(body, { objectMode: false }), decoders);
+}
+
+/**
+ * The same for a body that is handed on as it came while it is decoded. Whoever writes is never told of a failure, which
+ * `decoded` has, and after a failure waits for ever.
+ */
+export function decoding(status: number, contentEncoding: readonly string[]) {
+  const decoders = decodersOf(status, contentEncoding);
+  if (decoders === null) return null;
+  const [first, ...rest] = decoders as [Duplex, ...Duplex[]];
+  const decoded = chained(first, rest);
+  return {
+    write: (piece: Uint8Array) =>
+      new Promise<void>((resolve) => {
+        first.write(piece, (error) => {
+          if (error == null) resolve();
+        });
+      }),
+    end: () => void first.end(),
+    decoded,
+  };
+}
+
+/** In the order in which they are undone, or null where the body is to stay as it is. */
+function decodersOf(status: number, contentEncoding: readonly string[]): Duplex[] | null {
   const codings = contentEncoding
     .flatMap((value) => value.split(","))
     .map((coding) => coding.trim().toLowerCase())
     .filter((coding) => coding !== "" && coding !== "identity");
   if (codings.length === 0 || codings.length > CODINGS_MAX || status === 206) return null;
   if (codings.some((coding) => !(coding in DECODERS))) return null;
-  return codings.reverse().reduce(
-    (source: Readable, coding) => {
-      // An error on either side ends both; who reads the last of them sees it.
-      return pipeline(source, DECODERS[coding as keyof typeof DECODERS](), () => {});
-    },
-    Readable.from(body, { objectMode: false }),
-  );
+  return codings.reverse().map((coding) => DECODERS[coding as keyof typeof DECODERS]());
+}
+
+function chained(source: Readable, decoders: readonly Duplex[]): Readable {
+  // An error on either side ends both; who reads the last of them sees it.
+  return decoders.reduce((before: Readable, decoder) => pipeline(before, decoder, () => {}), source);
 }
 
 const DECODERS = {
