@@ -126,6 +126,11 @@ async function* keptAsCoded(
     decoding.end();
     await measuring;
     call.complete = true;
+  } catch (error) {
+    // The fingerprint is to cover all that came.
+    decoding.end();
+    await measuring.catch(() => {});
+    throw error;
   } finally {
     stop.abort();
     decoding.end();

@@ -246,6 +246,27 @@ test("a program gets each redirect as it came, and its own Accept-Encoding is se
   ]);
 });
 
+test("what workerd decodes by itself comes decoded to a program too, and what is known to be too large not at all", async () => {
+  const held = await lease({ rules: [RULE], response_bytes_max: 100_000 });
+  const verbatim = { answer: "verbatim", headers: [["Accept-Encoding", "gzip"]] as [string, string][] };
+  const answer = await call(held, `${URL_}/gzip`, verbatim);
+  if (!("end" in answer)) throw new Error(JSON.stringify(answer));
+  expect(answer.text).toBe("g".repeat(100_000));
+  expect(answer.head!.headers.map(([name]) => name)).not.toContain("content-encoding");
+  expect(answer.end!.fingerprint!.body).toBe(await sha256(answer.text));
+  const bounded = await lease({ rules: [RULE], response_bytes_max: 99_999 });
+  for (const path of ["/gzip", "/large"]) {
+    const refused = await call(bounded, `${URL_}${path}`, verbatim);
+    expect(refused).toMatchObject({ error: { code: "RESPONSE_TOO_LARGE" } });
+  }
+  const { error, text } = (await call(bounded, `${URL_}/large`, verbatim)) as {
+    error: AnswerError;
+    text: string;
+  };
+  expect(text).toBe("");
+  expect(error.message).toContain("its Content-Length is 100000");
+});
+
 /** One character for each byte of the text in UTF-8. */
 function latin1(text: string): string {
   return String.fromCharCode(...new TextEncoder().encode(text));

@@ -56,6 +56,17 @@ exit 7
   expect(end.stdout.bytes).toBe(stdout.length);
 });
 
+test("a program gets each redirect and each coded body again as it came, and follows and undoes them itself", async () => {
+  const { recording, stdout } = await recorded(`
+curl -sS --noproxy '' -L -c jar -b jar --compressed -w '%{num_redirects} %{url_effective}\\n' ${replays.url}/go
+curl -sS --noproxy '' -b jar ${replays.url}/coded | sha256sum; cat jar | tail -1`);
+  expect(stdout).toMatch(/^visit=\d+ \d+\n1 http:\S+\/coded\n/);
+  expect(recording.obstacles).toEqual([]);
+  const end = await replayed(recording);
+  expect(end).toMatchObject({ ...equal, calls: { answered: 3, unused: [] } });
+  expect(end.stdout).toEqual(recording.streams.stdout);
+});
+
 test("what one agent asked for in five equal calls is given in the same order, and not a sixth time (B68)", async () => {
   const { recording, stdout } = await recorded(`
 for i in 1 2 3 4 5; do dsec-tool exec --tool act --input '{"a":1}'; done

@@ -2,6 +2,7 @@
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { expect } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
@@ -123,7 +124,14 @@ export class Replays implements AsyncDisposable {
       for await (const part of request) body += part;
       this.asked.push(body);
       const json = { "content-type": "application/json" };
-      if (request.url === "/long") response.end("x".repeat(LIMITS.recordedAnswerBytes + 1));
+      if (request.url === "/go") {
+        response
+          .writeHead(302, { location: "/coded", "set-cookie": `visit=${this.asked.length}` })
+          .end("moved\n");
+      } else if (request.url === "/coded") {
+        const text = gzipSync(`${request.headers.cookie} ${this.asked.length}\n`);
+        response.writeHead(200, { "content-encoding": "gzip" }).end(text);
+      } else if (request.url === "/long") response.end("x".repeat(LIMITS.recordedAnswerBytes + 1));
       else if (request.url === "/down") response.writeHead(503).end("down");
       else if (request.url === "/hang") setTimeout(() => response.end("late"), 2_000);
       else if (request.url === "/slow") setTimeout(() => response.end("slow"), 300);

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { gzipSync } from "node:zlib";
+import { brotliCompressSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
@@ -134,6 +134,28 @@ test("a call of the agent's own to a server that compresses and breaks off tells
   expect(ofType(cut, "completion")).toMatchObject([
     { call: 1, finish_reason: null, tool_calls: [{ name: "track", arguments_json: '{"ord' }] },
   ]);
+});
+
+test("a program that undoes codings by itself is told as sent, and the trace tells what it said", async () => {
+  const [whole, stream] = [JSON.stringify(CHAT), sse(...TOOL_STREAM, usageChunk(USAGE), "[DONE]")];
+  answer = (request, response) => {
+    const isWhole = request.url === "/whole";
+    const coding = isWhole ? "br" : "gzip";
+    const body = isWhole ? brotliCompressSync(whole) : gzipSync(stream);
+    send(body, { "content-encoding": coding })(request, response);
+  };
+  const compressed = CURL.replace("curl", "curl --compressed");
+  const run = await recorded(`${compressed} ${url}/stream; ${compressed} ${url}/whole`);
+  expect(run.stdout).toBe(stream + whole);
+  expect(ofType(run, "completion")).toMatchObject([
+    { call: 1, ...USED, finish_reason: "tool_calls", tool_calls: TOOL_CALLS, streamed: true },
+    { call: 2, model: "gpt-4o-mini", ...USED, streamed: false },
+  ]);
+  const types = run.events.map(({ type }) => type);
+  expect(types.indexOf("completion")).toBeLessThan(types.indexOf("tool_call_end"));
+  // what is recorded is what came, for a replay to give again
+  const [first] = ofType(run, "tool_call_end");
+  expect(Buffer.from(first!.answer!.body!)).toEqual(gzipSync(stream));
 });
 
 test("what a client leaves before its end is told as far as it had come", async () => {

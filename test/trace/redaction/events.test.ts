@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { afterAll, describe, expect, test } from "vitest";
 import { canonicalJson, jsonDigest, sha256 } from "#core/json.ts";
 import type { EventBody } from "#trace/events/event.ts";
@@ -325,3 +326,25 @@ test.skipIf(AIRLINE === null)(
     expect(secrets).toBeGreaterThan(20);
   },
 );
+
+test("the body of an answer in content codings goes whole, for nobody can look into it, and its digests with it", async () => {
+  const answered = (fields: [string, string][], body: Uint8Array): EventBody =>
+    ({
+      ...{ type: "tool_call_end", call: 1, state: "answered", status: 200 },
+      ...{ body_digest: FILE_DIGEST, json_digest: FILE_DIGEST },
+      answer: { output_json: null, head_json: JSON.stringify({ status: 200, headers: fields }), body },
+    }) as EventBody;
+  const coded = gzipSync('{"mail":"a@b.example"}');
+  const asked = { patterns: ["email"] };
+  const first = await redacted(await traceOf([answered([["Content-Encoding", "gzip"]], coded)]), asked);
+  const [event] = first.events;
+  expect(event).toMatchObject({ body_digest: null, json_digest: null, answer: { body: bytes(R) } });
+  expect(first.counts).toEqual({ "answers in content codings": 1 });
+  expect((await redacted(first.segment, asked)).events).toEqual(first.events);
+
+  const plain = await traceOf([answered([["content-encoding", "identity"]], bytes("nothing to find"))]);
+  expect(await redacted(plain, asked)).toMatchObject({
+    counts: {},
+    events: [{ answer: { body: bytes("nothing to find") } }],
+  });
+});
