@@ -9,6 +9,7 @@ const rules = [
   { host: "b.test" },
   { host: "paths.test", path_prefix: "/v1" },
   { host: "gets.test", methods: ["GET"] },
+  { host: "bücher.example" },
 ];
 const secrets = [
   { host: "a.test", header: "X-Api-Key", secret: "A" },
@@ -194,4 +195,28 @@ test("a chain ends at the policy's limit, and at the first loop", () => {
   expect(next(3, "https://A.test.:443/2#again")).toBe("TOO_MANY_REDIRECTS");
   // a POST that was answered with a GET of the same place is no loop
   expect(outcome("/x/y", { status: 303, method: "POST" })).toBe("GET https://a.test/x/y");
+});
+
+/** A Location as it comes: one character for each byte. */
+const bytes = (text: string) => Buffer.from(text).toString("latin1");
+
+test.each([
+  ["/发票/café?q=é", "https://a.test/%E5%8F%91%E7%A5%A8/caf%C3%A9?q=%C3%A9"],
+  ["é", "https://a.test/x/%C3%A9"],
+  ["https://bücher.example/ü", "https://xn--bcher-kva.example/%C3%BC"],
+  ["//bücher.example/", "https://xn--bcher-kva.example/"],
+  ["https://paths.test/v1/．．/v2", "PATH_NOT_ALLOWED"],
+  ["//１６９.254.169.254/", "ADDRESS_NOT_ALLOWED"],
+  ["//b.test／.denied.test/", "HOST_INVALID"],
+])("a Location in raw UTF-8, %s, is read once, in path and host", (location, expected) => {
+  expect(outcome(bytes(location))).toMatch(expected.startsWith("https:") ? `GET ${expected}` : expected);
+});
+
+test.each([
+  ["/caf\xe9?\xff", "GET https://a.test/caf%E9?%FF"],
+  ["/\xc3\xa9/\xe9", "GET https://a.test/%C3%A9/%E9"],
+  ["https://paths.test/v1/\xc0\xae\xc0\xae/v2", "PATH_NOT_ALLOWED"],
+  ["https://b\xfccher.example/", "HOST_INVALID"],
+])("one in other bytes, %j, is their escapes, and no host", (location, expected) => {
+  expect(outcome(location)).toBe(expected);
 });
