@@ -27,6 +27,14 @@ test_packages="
 /usr/bin/softhsm2-util                     softhsm2
 /usr/bin/redis-server                      redis-server
 /usr/bin/chromium                          chromium
+/usr/bin/curl                              curl
+/usr/bin/wget                              wget
+/usr/bin/pip3                              python3-pip
+/usr/bin/free                              procps
+/usr/bin/openssl                           openssl
+/usr/bin/xz                                xz-utils
+/bin/busybox                               busybox-static
+/usr/bin/crun                              crun
 /usr/bin/fc-list                           fontconfig
 /usr/bin/keytool                           default-jre-headless
 "

@@ -171,7 +171,12 @@ function dispatch(pool: Pool, origin: string, request: UpstreamRequest): Promise
         const whole = { status, headers: fields };
         const decoded = coding === "kept" ? null : decodedBody(queue, status, codings);
         if (decoded !== null) {
-          resolve({ ...whole, body: toldBody(decoded, request, () => hasBody), decoded: true, decoding: null });
+          resolve({
+            ...whole,
+            body: toldBody(decoded, request, () => hasBody),
+            decoded: true,
+            decoding: null,
+          });
           return;
         }
         const beside = coding === "kept" ? decoding(status, codings) : null;
