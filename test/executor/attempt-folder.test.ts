@@ -114,6 +114,11 @@ test("a finished attempt whose trace is gone is told as failed, and its folder d
     ...{ client: { renew, putBlob: nobody, complete: nobody, fail, sendTrajectory: nobody } },
     ...{ signal: new AbortController().signal, onFailure: (error) => failures.push(error) },
   });
-  expect(told).toEqual([[hold.lease_id, expect.stringMatching(/^what the attempt left cannot be read: /)]]);
+  expect(told).toEqual([
+    [
+      hold.lease_id,
+      expect.stringMatching(/^INTERNAL: what lease_\w+ left cannot be read: cleaned-up\.trace/),
+    ],
+  ]);
   expect(readdirSync(attempts)).toEqual([]);
 });

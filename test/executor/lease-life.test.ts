@@ -414,7 +414,7 @@ test("an executor whose disk is full takes no task, says so, and goes on by itse
     const executor = await rig.start();
     await eventually(said(/MiB free of the \d+ MiB that sandboxes need; no task is taken/));
     const { id } = await rig.submit({ command: ["true"] });
-    tmpfs("remount,size=2g,nr_inodes=1000");
+    tmpfs("remount,size=2g,nr_inodes=4000");
     expect(diskShortage(data)).toMatch(/inodes free/);
     await eventually(async () => {
       const { items } = await rig.client.ok<{ items: Executor[] }>("GET", "/v1/executors");
