@@ -28,10 +28,11 @@ export function isFinal(state: TaskState): boolean {
 /**
  * Why an attempt ended, as a fact of its own and never inferred from an exit code: `exited` has a code,
  * `signaled` a signal, `timed_out` is what the launcher's deadline did, `oom_killed` is what the cgroup's event
- * counter says, `command_not_executable` means that the file is there but could not be started, `disk_full` what the launcher saw of the writable layer, and `output_too_large` means that the
- * command ended but its declared outputs pass the bounds, so none is kept. `launch_failed` and `executor_lost`
- * are faults of ours: the command never gave a result. `record_failed` is one as well, after the command had ended: what
- * was recorded of it could not be kept, or the gateway refused it.
+ * counter says, `command_not_executable` means that the file is there but could not be started, `disk_full` is
+ * what the launcher saw of the writable layer, and `output_too_large` means that the command ended but its
+ * declared outputs pass the bounds, so none is kept. `launch_failed` and `executor_lost` are faults of ours: the
+ * command never gave a result. `record_failed` is one as well, after the command had ended: what was recorded of
+ * it could not be kept, or the gateway refused it.
  */
 export const END_REASONS = [
   "exited",
