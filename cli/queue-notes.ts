@@ -8,41 +8,39 @@ const FIRST_MS = 2_000;
 const AGAIN_MS = 3_000;
 const AGAIN_MS_MAX = 60_000;
 
-/** Says on standard error why a task that is followed waits, as often as that changes. */
-export class QueueNotes {
-  readonly #client: Client;
-  readonly #id: string;
-  #timer: NodeJS.Timeout | undefined;
-  #said = "";
-
-  constructor(client: Client, id: string) {
-    this.#client = client;
-    this.#id = id;
-  }
-
-  heard(event: TaskEvent): void {
-    if (event.type !== "state") return;
-    this.close();
-    if (event.state === "queued") this.#askIn(FIRST_MS, AGAIN_MS);
-  }
-
-  close(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-  }
-
-  #askIn(ms: number, againMs: number): void {
-    const timer = setTimeout(async () => {
-      // What keeps the gateway from answering is for whoever follows the task to say.
-      const answer = await this.#client.tasks.whyQueued(this.#id).catch(() => null);
-      if (this.#timer !== timer) return;
+/** Passes a task's events on, and says on standard error why the task waits while it is queued, as often as that changes. */
+export async function* withQueueNotes(
+  client: Client,
+  id: string,
+  events: AsyncIterable<TaskEvent>,
+): AsyncGenerator<TaskEvent> {
+  let timer: NodeJS.Timeout | undefined;
+  let said = "";
+  const askIn = (ms: number, againMs: number) => {
+    const asked = setTimeout(async () => {
+      // What keeps the gateway from answering is for whoever reads the events to say.
+      const answer = await client.tasks.whyQueued(id).catch(() => null);
+      if (timer !== asked) return;
       const message = answer?.wait?.message;
-      if (message !== undefined && message !== this.#said) {
-        note(`dsec: ${this.#id} waits: ${plainLine(message)}`);
-        this.#said = message;
-      }
-      this.#askIn(againMs, Math.min(AGAIN_MS_MAX, 2 * againMs));
+      if (message !== undefined && message !== said) note(`dsec: ${id} waits: ${plainLine(message)}`);
+      said = message ?? said;
+      askIn(againMs, Math.min(AGAIN_MS_MAX, 2 * againMs));
     }, ms);
-    this.#timer = timer;
+    timer = asked;
+  };
+  const stop = () => {
+    clearTimeout(timer);
+    timer = undefined;
+  };
+  try {
+    for await (const event of events) {
+      if (event.type === "state") {
+        stop();
+        if (event.state === "queued") askIn(FIRST_MS, AGAIN_MS);
+      }
+      yield event;
+    }
+  } finally {
+    stop();
   }
 }

@@ -5,15 +5,15 @@ import type { Task, TaskEvent, TaskRequest } from "#core/wire/tasks.ts";
 import type { Client } from "#sdk/client.ts";
 import { createOutputWriter } from "./output-writer.ts";
 import { EXIT, note, onStopSignal } from "./program.ts";
-import { QueueNotes } from "./queue-notes.ts";
+import { withQueueNotes } from "./queue-notes.ts";
 import { plainLine } from "./terminal.ts";
 
 /** What there is of a followed task: `isRead` is false where nobody reads what was passed on, as after `| head -1`. */
 export type Followed = { task: Task; isRead: boolean };
 
 /**
- * Submits the task, says why where it waits, passes its output on and resolves at its end. The first SIGINT or SIGTERM cancels it, from the moment
- * on at which the gateway may have it: a task that nobody knows of must not go on.
+ * Submits the task, says why where it waits, passes its output on and resolves at its end. The first SIGINT or SIGTERM
+ * cancels it, from the moment on at which the gateway may have it: a task that nobody knows of must not go on.
  * @param options.served rejects once nothing runs tasks any more: then this one is not waited for, and that is thrown
  * @param submitted is told its id
  * @throws OUTPUT_UNWRITABLE where standard output takes no more for another reason than a reader that went away
@@ -41,18 +41,13 @@ export async function followTask(
   // the command would be killed by SIGPIPE, so its task is cancelled
   writer?.broken.addEventListener("abort", cancel, { once: true });
   const passOn = async (task: string, events: AsyncGenerator<TaskEvent>) => {
-    const notes = options.quiet ? undefined : new QueueNotes(client, task);
+    const noted = options.quiet ? events : withQueueNotes(client, task, events);
     try {
-      for await (const event of events) {
-        notes?.heard(event);
-        await writer?.event(event);
-      }
+      for await (const event of noted) await writer?.event(event);
     } catch (cause) {
       if (!(cause instanceof DsecError)) throw cause;
       const way = `${task} is not cancelled by that; follow it once the gateway answers: dsec task logs ${task}`;
       throw new DsecError(cause.code, `${cause.message}; ${way}`, { cause });
-    } finally {
-      notes?.close();
     }
   };
 

@@ -16,7 +16,7 @@ import {
   usageError,
   wholeNumber,
 } from "../program.ts";
-import { QueueNotes } from "../queue-notes.ts";
+import { withQueueNotes } from "../queue-notes.ts";
 import { makeResultFolder, saveResult } from "../result-folder.ts";
 import { defineTaskCalls } from "../task-calls.ts";
 import { addTaskOptions, type TaskOptions, taskRequest } from "../task-options.ts";
@@ -101,12 +101,7 @@ async function submit(
   if (options.wait) {
     // whoever stops waiting must be able to find the task again
     note(`waiting for ${task.id}`);
-    const notes = new QueueNotes(client, task.id);
-    try {
-      for await (const event of client.tasks.events(task.id)) notes.heard(event);
-    } finally {
-      notes.close();
-    }
+    for await (const _ of withQueueNotes(client, task.id, client.tasks.events(task.id)));
     task = await client.tasks.get(task.id);
     process.exitCode = task.state === "succeeded" ? EXIT.done : EXIT.failed;
   }
@@ -156,7 +151,7 @@ async function get(id: string, options: Common): Promise<void> {
   const client = await connect(options);
   const task = await client.tasks.get(id);
   if (options.json) return printJson(task);
-  const { wait } = await client.tasks.whyQueued(id);
+  const wait = task.state === "queued" ? (await client.tasks.whyQueued(id)).wait : null;
   process.stdout.write(describe(task, wait?.message));
 }
 
@@ -184,15 +179,8 @@ async function logs(id: string, options: Common & { follow: boolean; raw?: boole
     return printJson(events);
   }
   const writer = createOutputWriter({ raw: options.raw === true });
-  const notes = new QueueNotes(client, id);
-  try {
-    for await (const event of client.tasks.events(id, { signal: writer.broken })) {
-      notes.heard(event);
-      await writer.event(event);
-    }
-  } finally {
-    notes.close();
-  }
+  const events = client.tasks.events(id, { signal: writer.broken });
+  for await (const event of withQueueNotes(client, id, events)) await writer.event(event);
   await writer.end(await client.tasks.get(id), (name) => client.tasks.stream(id, name));
   if (writer.isReaderGone()) process.exitCode = EXIT.readerGone;
 }
