@@ -147,6 +147,8 @@ export const LIMITS = {
   // answers that are completions of a model
   /** A whole answer, and one event of a streamed one; larger ones pass, and are not read along. */
   completionBytes: 8 * 1024 * 1024,
+  /** Of an answer in content codings, what is decoded for that; what follows is not read along. */
+  completionDecodedBytes: 64 * 1024 * 1024,
   completionEventBytes: 1024 * 1024,
   /** What the answers of one sandbox that are being read along hold together. */
   completionsHeldBytes: 32 * 1024 * 1024,

@@ -99,7 +99,13 @@ function decodedBefore(tap: CompletionTap, status: number, codings: readonly str
   const decoded = decodedBody(taken(), status, codings);
   if (decoded === null) return tap;
   const reading = (async () => {
-    for await (const piece of decoded) tap.push(piece as Uint8Array);
+    let bytes = 0;
+    for await (const piece of decoded as AsyncIterable<Uint8Array>) {
+      tap.push(piece);
+      bytes += piece.length;
+      // A gateway need not know the coding, and so may not have bounded what it decodes to.
+      if (bytes > LIMITS.completionDecodedBytes) break;
+    }
   })().catch(nothing);
   return {
     push(bytes) {

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { brotliCompressSync, gzipSync } from "node:zlib";
+import { brotliCompressSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { LIMITS } from "#core/limits.ts";
 import type { TaskRequest } from "#core/wire/tasks.ts";
@@ -240,4 +240,17 @@ test("a log that is full or gone fails no call, and nothing is appended after th
   late.push(Buffer.from(sse(...TOOL_STREAM)));
   late.end();
   expect(appended).toEqual(["completion"]);
+});
+
+test("of an answer that decodes to hundreds of gigabytes a bounded part is read, so that its call can end", async () => {
+  const appended: unknown[] = [];
+  const append = (type: EventType, { call }: { call?: unknown }) => appended.push([type, call]);
+  const completions = new Completions({ append, checkRoom() {} });
+  const tap = completions.follow(1, "POST", 200, ["zstd"])!;
+  tap.push(zstdCompressSync(Buffer.from(sse(...TOOL_STREAM))));
+  // about 4 KB that are 128 MiB
+  const frame = zstdCompressSync(Buffer.alloc(128 * 1024 * 1024));
+  for (let bytes = frame.length; bytes < LIMITS.completionBytes / 2; bytes += frame.length) tap.push(frame);
+  await tap.end();
+  expect(appended).toEqual([["completion", 1]]);
 });
