@@ -20,11 +20,11 @@ export function hexOf(bytes: Uint8Array): string {
 const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
 
 /** What bytes that came as Latin-1, one character for each, say in UTF-8; null where they are none. */
-export function utf8Text(latin1: string): string | null {
+export function utf8OfLatin1(latin1: string): string | null {
   if (!/[^\0-\x7f]/.test(latin1)) return latin1;
   if (/[^\0-\xff]/.test(latin1)) return null;
   try {
-    return utf8.decode(Uint8Array.from(latin1, (byte) => byte.charCodeAt(0)));
+    return utf8.decode(bytesOfLatin1(latin1));
   } catch {
     return null;
   }
@@ -36,6 +36,11 @@ export function latin1Of(bytes: Uint8Array): string {
   for (let at = 0; at < bytes.length; at += 8192)
     text += String.fromCharCode(...bytes.subarray(at, at + 8192));
   return text;
+}
+
+/** Of text with one character for each byte. */
+export function bytesOfLatin1(latin1: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from(latin1, (char) => char.charCodeAt(0));
 }
 
 /** Every byte outside ASCII as its percent escape. */

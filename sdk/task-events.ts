@@ -1,3 +1,4 @@
+import { bytesOfLatin1 } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import { LIMITS } from "#core/limits.ts";
 import { isFinal } from "#core/task.ts";
@@ -132,5 +133,5 @@ async function* oneConnection(
 
 /** The bytes of an output event. */
 export function decodeData(event: Extract<TaskEvent, { type: "stdout" | "stderr" }>): Uint8Array {
-  return Uint8Array.from(atob(event.data), (char) => char.charCodeAt(0));
+  return bytesOfLatin1(atob(event.data));
 }

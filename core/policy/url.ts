@@ -1,4 +1,4 @@
-import { escapedBytes, utf8Text } from "../bytes.ts";
+import { escapedBytes, utf8OfLatin1 } from "../bytes.ts";
 import { DsecError } from "../errors.ts";
 import { LIMITS } from "../limits.ts";
 import { type Host, quote, readHost } from "./host.ts";
@@ -82,7 +82,7 @@ export function splitAuthority(authority: string): { host: string; port: number 
  * They are the same but in a host, which is no text of ours where it is not UTF-8.
  */
 export function urlFromBytes(latin1: string): string {
-  return utf8Text(latin1) ?? escapedBytes(latin1);
+  return utf8OfLatin1(latin1) ?? escapedBytes(latin1);
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it refuses

@@ -1,4 +1,4 @@
-import { latin1Of, utf8Text } from "#core/bytes.ts";
+import { latin1Of, utf8OfLatin1 } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import { digestOf } from "#core/json.ts";
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from "../upstream-port.ts";
@@ -86,7 +86,7 @@ async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 /** Workers take header values for text, and send and read it as UTF-8: other bytes do not come through. */
 function textOf(latin1: string): string {
-  return utf8Text(latin1) ?? latin1;
+  return utf8OfLatin1(latin1) ?? latin1;
 }
 
 function bytesOf(text: string): string {

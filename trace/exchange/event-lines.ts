@@ -4,6 +4,7 @@
  * written as `"NaN"`, `"Infinity"` and `"-Infinity"`, as protobuf's JSON mapping does.
  */
 
+import { bytesOfLatin1 } from "#core/bytes.ts";
 import { DsecError } from "#core/errors.ts";
 import type { Digest } from "#core/ids.ts";
 import { decodeEvent, encodeEvent } from "#trace/events/codec.ts";
@@ -207,7 +208,7 @@ export function fromBase64(text: string): Uint8Array | null {
   } catch {
     return null;
   }
-  return Uint8Array.from(binary, (char) => char.charCodeAt(0));
+  return bytesOfLatin1(binary);
 }
 
 function headerOf(members: Record<string, unknown>, document: JsonDocument): NewTraceHeader {

@@ -1,9 +1,8 @@
+/** Content codings of HTTP bodies (RFC 9110 section 8.4), undone. */
 import { Duplex, PassThrough, pipeline, Readable, type Transform } from "node:stream";
 import { createBrotliDecompress, createGunzip, createInflate, createInflateRaw } from "node:zlib";
 import { DsecError } from "#core/errors.ts";
 import { unpackZstd } from "#trace/node/unpack-zstd.ts";
-
-/** Content codings of HTTP bodies (RFC 9110 section 8.4), undone. */
 
 /** What is asked for. A coding that is not asked for is decoded all the same, where it is known. */
 export const ACCEPT_ENCODING = "gzip, br, zstd";

@@ -2,7 +2,7 @@
  * Redacts content: text, JSON, bytes, argument lists. JSON is edited by its structure, value by value, so that it stays JSON and
  * all that is not secret stays as it was written.
  */
-import { latin1Of } from "#core/bytes.ts";
+import { bytesOfLatin1, latin1Of } from "#core/bytes.ts";
 import { type JsonMember, type JsonNode, stringOf, treeOf } from "#trace/exchange/json-tree.ts";
 import { Finder, type Found } from "./finder.ts";
 import { isMark, MARK, MemberNames } from "./mark.ts";
@@ -281,7 +281,3 @@ function looksLikeJson(text: string): boolean {
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-function bytesOfLatin1(text: string): Uint8Array {
-  return Uint8Array.from(text, (char) => char.charCodeAt(0));
-}

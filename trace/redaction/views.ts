@@ -1,4 +1,5 @@
 /** A text as it reads once an encoding is taken off it, with the way back to where each character came from. */
+import { bytesOfLatin1 } from "#core/bytes.ts";
 import { hexBytes } from "./hex.ts";
 import type { Span } from "./mark.ts";
 
@@ -110,7 +111,7 @@ function percentPieces(given: string): Piece[] {
 }
 
 function bytesText(given: string): string {
-  return utf8Of(Uint8Array.from(given, (byte) => byte.charCodeAt(0)));
+  return utf8Of(bytesOfLatin1(given));
 }
 
 const NAMED_ESCAPES: Readonly<Record<string, string>> = {
